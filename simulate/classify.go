@@ -14,6 +14,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/util/validation/field"
+	kubevirtv1 "kubevirt.io/api/core/v1"
 	kjson "sigs.k8s.io/json"
 
 	"github.com/virtwright/virtwright/api/v1alpha1"
@@ -262,9 +263,14 @@ func IsPreset(o manifest.Object) bool {
 // IsVM reports whether an object is a VM or a VMI.
 func IsVM(o manifest.Object) bool { return roleOf(o) == vmOrVMI }
 
+// serverAnnotations describe a stored object, not what it should be.
+var serverAnnotations = []string{
+	corev1.LastAppliedConfigAnnotation, kubevirtv1.ControllerAPILatestVersionObservedAnnotation, kubevirtv1.ControllerAPIStorageVersionObservedAnnotation,
+}
+
 // AsNew returns an object in the namespace if it needs one and has none; default is not written.
 // It leaves out the fields of a stored object: status, the metadata that only API servers set, and
-// the copy of the object that kubectl apply keeps.
+// annotations such as the copy of the object that kubectl apply keeps.
 func AsNew(o manifest.Object, namespace string) (map[string]any, error) {
 	e := entry{Object: o, role: roleOf(o)}
 	e.readMeta()
@@ -281,7 +287,10 @@ func AsNew(o manifest.Object, namespace string) (map[string]any, error) {
 	for _, name := range serverFields {
 		delete(meta, name)
 	}
-	if delete(annotations, corev1.LastAppliedConfigAnnotation); len(annotations) == 0 {
+	for _, key := range serverAnnotations {
+		delete(annotations, key)
+	}
+	if len(annotations) == 0 {
 		delete(meta, "annotations")
 	}
 	delete(object, "status")

@@ -74,6 +74,13 @@ func (o *existingVMs) restore(t *turn) {
 	}
 }
 
+// forget removes a VM that was only tried.
+func (o *existingVMs) forget(t *turn) {
+	if t.judged != nil {
+		o.remove(t.judged)
+	}
+}
+
 // Confirm returns the same VMs.
 func (o *existingVMs) Confirm(_ context.Context, _ *names.Identity, seen names.Related) (names.Related, error) {
 	return seen, nil
@@ -84,12 +91,12 @@ func (o *existingVMs) Around(ctx context.Context, m *names.Identity) (names.Rela
 	shown := *m
 	if t := turnOf(ctx); t != nil {
 		t.wait()
-		shown.Name = t.name
+		shown.Name, t.judged = t.name, &shown
 	}
 	if stored := o.stored[keyOf(m)]; stored != nil {
 		o.remove(stored)
 		if t := turnOf(ctx); t != nil {
-			t.stored, t.judged = stored, &shown
+			t.stored = stored
 		}
 	}
 	defer o.add(&shown)
@@ -187,7 +194,7 @@ type turn struct {
 	before <-chan struct{}
 	done   chan struct{}
 	once   sync.Once
-	// stored is the VM in the cluster and judged its new version; nil for a new VM.
+	// judged is the VM, and stored what the cluster has of it; nil for a new VM.
 	stored, judged *names.Identity
 }
 

@@ -32,6 +32,7 @@ const allowedInXML = "a\u202eb\u009bc"
 // hostileCalls are calls of each command, by its name. FORMAT is each value of its flag --output;
 // such calls print something.
 var hostileCalls = map[string][]string{
+	"sparsify":          {"sparsify -f WEB -f PRESETS -o FORMAT", "sparsify -f VMS -f PRESETS", "sparsify -f BROKEN"},
 	"expand":            {"expand -f WEB -f PRESETS -o FORMAT", "expand -f VMS -f PRESETS", "expand -f WEB -f BROKEN", "expand -A"},
 	"explain":           {"explain -f WEB -f PRESETS -o FORMAT", "explain -f WEB -f PRESETS H", "explain -f VMS -f PRESETS"},
 	"validate":          {"validate -f WEB -f PRESETS", "validate -f VMS -f PRESETS -f WEB -o FORMAT", "validate -f BROKEN -o FORMAT"},

@@ -51,6 +51,26 @@ tolerations: [{key: ours, operator: Exists}]}}}}}`))
 		Expect(stderr).To(BeEmpty())
 	})
 
+	DescribeTable("that is what sparsify leaves of a VM changes nothing", func(flags ...string) {
+		full := strings.Replace(text, "domain:", "priorityClassName: vms\n      domain:\n        cpu: {cores: 4}\n        memory: {guest: 4Gi}", 1)
+		apply := append(append([]string{"apply"}, flags...), "-f", "-")
+		s.kubectl(full, apply...)
+		before := s.get(virtualMachine, "applied")
+		left := s.virtwright("sparsify", "vm/applied")
+		Expect(left.cmd.Wait()).To(Succeed(), left.errs.sinceMark())
+		Expect(left.out.sinceMark()).To(ContainSubstring("bus: scsi"))
+		for _, given := range []string{"guest:", "cores:", "priorityClassName", "bus: sata", "example.com", "resourceVersion"} {
+			Expect(left.out.sinceMark()).NotTo(ContainSubstring(given))
+		}
+		s.kubectl(left.out.sinceMark(), apply...)
+		after := s.get(virtualMachine, "applied")
+		Expect(after.Object["spec"]).To(Equal(before.Object["spec"]))
+		Expect(after.GetGeneration()).To(Equal(before.GetGeneration()))
+	},
+		Entry("on the client"),
+		Entry("on the server", "--server-side"),
+	)
+
 	It("on the server a second time changes nothing", func() {
 		s.kubectl(text, "apply", "--server-side", "-f", "-")
 		first := s.get(virtualMachine, "applied")

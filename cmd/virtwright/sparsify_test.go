@@ -1,0 +1,130 @@
+package main
+
+import (
+	"os"
+	"path/filepath"
+	"regexp"
+	"strings"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+
+	"github.com/virtwright/virtwright/test/golden"
+)
+
+var givenPresets = []string{"-f", examplePresets, "-f", exampleNamespaces}
+
+// TestSparsifyExamples makes the full VMs of the examples sparse, and expands them again.
+func TestSparsifyExamples(t *testing.T) {
+	full := call(t, "", append([]string{"expand", "-f", exampleVMs}, givenPresets...)...).fine(t)
+	sparsify := func(text string, more ...string) outcome {
+		return call(t, text, append(append([]string{"sparsify", "-f", "-"}, givenPresets...), more...)...).fine(t)
+	}
+	left := sparsify(full.out)
+	golden.Equal(t, "testdata/sparsify/examples.out.yaml", left.out)
+	golden.Equal(t, "testdata/sparsify/table.out.txt", sparsify(full.out, "-o", "table").out)
+	golden.Stale(t, "testdata/sparsify/*.out.*")
+	if again := sparsify(left.out); again.out != left.out {
+		t.Errorf("a second time (-once, +twice):\n%s", cmp.Diff(left.out, again.out))
+	}
+	expanded := call(t, left.out, append([]string{"expand", "-f", "-", "-o", "json"}, givenPresets...)...).fine(t)
+	want := call(t, full.out, append([]string{"expand", "-f", "-", "-o", "json"}, givenPresets...)...).fine(t)
+	record := regexp.MustCompile(`(?m)"virtwright.dev/provenance": .*$`)
+	if diff := cmp.Diff(record.ReplaceAllString(want.out, ""), record.ReplaceAllString(expanded.out, "")); diff != "" {
+		t.Errorf("they expand to something else (-full, +sparse):\n%s", diff)
+	}
+	says(t, sparsify(full.out, "-o", "diff").out, "\n-        machine:\n-          type: q35\n")
+}
+
+const storedVM = `# Our shop
+apiVersion: kubevirt.io/v1
+kind: VirtualMachine
+metadata:
+  name: web
+  namespace: default
+  uid: 6a1c1b9e-5f0f-4d4a-9a4e-0a1b2c3d4e5f
+  resourceVersion: "7"
+  generation: 3
+  finalizers:
+  - kubevirt.io/virtualMachineControllerFinalize
+  - example.com/mine
+  annotations:
+    kubectl.kubernetes.io/last-applied-configuration: "{}"
+    kubevirt.io/latest-observed-api-version: v1
+    kubevirt.io/storage-observed-api-version: v1
+spec:
+  runStrategy: Always # it serves customers
+  template:
+    spec:
+      domain:
+        cpu:
+          cores: 7
+        devices: {}
+        memory:
+          guest: "3Gi" # measured
+status:
+  ready: true
+`
+
+// TestSparsifyWrite changes files, and keeps the text of what stays.
+func TestSparsifyWrite(t *testing.T) {
+	preset := write(t, "cores.yaml", cores)
+	file := write(t, "web.yaml", storedVM)
+	link := filepath.Join(t.TempDir(), "link.yaml")
+	if err := os.Symlink(file, link); err != nil {
+		t.Fatal(err)
+	}
+	got := call(t, "", "sparsify", "-f", link, "-f", preset, "--write").fine(t)
+	says(t, got.out, "default     web    5        3      cores 1, others 1", `metadata.finalizers`)
+	want := `# Our shop
+apiVersion: kubevirt.io/v1
+kind: VirtualMachine
+metadata:
+  name: web
+  namespace: default
+  finalizers:
+  - example.com/mine
+spec:
+  runStrategy: Always # it serves customers
+  template:
+    spec:
+      domain:
+        memory:
+          guest: "3Gi" # measured
+`
+	if text := read(t, file); text != want {
+		t.Errorf("%s", cmp.Diff(want, text))
+	}
+	info, err := os.Lstat(link)
+	if err != nil || info.Mode().IsRegular() {
+		t.Errorf("the link is a file: %v", err)
+	}
+	for _, test := range []struct{ text, says string }{
+		{"apiVersion: v1\nkind: List\nitems:\n- " + strings.ReplaceAll(sparse, "\n", "\n  "), "is an item of a list"},
+		{"a: &x {}\n" + storedVM, "unknown field"},
+	} {
+		file := write(t, "vm.yaml", test.text)
+		if got := call(t, "", "sparsify", "-f", file, "-f", preset, "--write"); got.code == exitFine || !strings.Contains(got.err, test.says) {
+			t.Errorf("exit code %d: %s", got.code, got.err)
+		}
+		if read(t, file) != test.text {
+			t.Errorf("changed: %s", read(t, file))
+		}
+	}
+	says(t, call(t, sparse, "sparsify", "-f", "-", "-f", preset, "--write").err, "VirtualMachine default/vm is of standard input: name files with VMs in -f")
+	says(t, call(t, sparse, "sparsify", "-f", "-", "-f", preset, "--write", "-o", "json").err, "--write and -o are mutually exclusive")
+}
+
+// TestSparsifyCorpus finds the sparse form of manifests of other projects. The command checks it.
+func TestSparsifyCorpus(t *testing.T) {
+	corpus := os.Getenv("VIRTWRIGHT_CORPUS")
+	if corpus == "" {
+		t.Skip("VIRTWRIGHT_CORPUS names no folder")
+	}
+	for _, mode := range []string{modeStandalone, modeAddon} {
+		got := call(t, "", "sparsify", "-f", corpus, "-f", examplePresets, "--mode", mode, "-o", "table")
+		if strings.Contains(got.err, "cannot be made sparse") || strings.Count(got.out, "\n") < 30 {
+			t.Errorf("%s: %s\n%s", mode, got.out, got.err)
+		}
+	}
+}

@@ -1,0 +1,337 @@
+package presets
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"maps"
+	"slices"
+
+	"github.com/virtwright/virtwright/presets/provenance"
+)
+
+// A Sparse is an object without the leaves that presets and the platform give it anyway.
+type Sparse struct {
+	// Object is a part of the full object. A create of it stores the same, but for the record.
+	Object map[string]any
+	// Kept are the leaves of Object, by path. Those that name the object are not counted, nor keys
+	// of elements that have other leaves.
+	Kept []KeptLeaf
+	// Given are the leaves that were left out, by path, with the sources that set them.
+	Given []Origin
+}
+
+// A KeptLeaf is a leaf that stays, because a create without it is rejected, or gives another
+// object.
+type KeptLeaf struct {
+	Path provenance.Path
+	// Changed is a leaf that would be different, if possible Path; nil if the create is rejected.
+	Changed provenance.Path
+	// By would set another value of Changed; the zero Source if nothing would.
+	By provenance.Source
+}
+
+// Reason says why the leaf stays. It has no values, which may be secret.
+func (k KeptLeaf) Reason() string {
+	switch {
+	case k.Changed == nil:
+		return "without it, the object is rejected"
+	case !k.Changed.Equal(k.Path):
+		return "without it, " + k.Changed.String() + " is different"
+	case k.By == provenance.Source{}:
+		return "nothing else sets it"
+	case k.By.Role == provenance.Platform:
+		return "the platform sets another value"
+	}
+	return k.By.Preset + " sets another value"
+}
+
+// Sparsify leaves out every leaf of a new object that a create does not need: a create of the
+// manifest gives the same object, but not without one more leaf. The request is that of the full
+// object. The error is a *Rejection if that is rejected, or a *Malformed.
+func (e *Engine) Sparsify(ctx context.Context, s *Snapshot, req Request) (*Sparse, error) {
+	object, err := decode("object", req.Object)
+	if err != nil {
+		return nil, err
+	}
+	full, err := newMergeState(req.Kind, object) // keeps quantities as they were written
+	if err != nil {
+		return nil, err
+	}
+	full.dropProvenance(provenance.New())
+	x := &sparsifier{Engine: e, snapshot: s, request: req, full: full, leftOut: map[string]bool{}}
+	got, err := x.create(ctx)
+	if err != nil {
+		return nil, err
+	}
+	dropProvenance(got)
+	x.expanded, x.want = got.state.root, leavesByPath(got.state.root)
+	x.list()
+	if err := x.begin(ctx); err != nil {
+		return nil, err
+	}
+	var kept []KeptLeaf
+	for before := -1; before != len(x.leftOut); { // a leaf may be needed only because of another one
+		before = len(x.leftOut)
+		if kept, err = x.reduce(ctx); err != nil {
+			return nil, err
+		}
+	}
+	return x.result(ctx, kept)
+}
+
+// dropProvenance removes the record from an object, and an object that is then empty.
+func dropProvenance(of *Result) { of.state.dropProvenance(provenance.New()) }
+
+type sparsifier struct {
+	*Engine
+	snapshot *Snapshot
+	request  Request
+	full     *mergeState
+	leaves   []Leaf          // of the full object that may be left out, by path
+	leftOut  map[string]bool // their paths
+	want     map[string]Leaf // of the expanded object, by path
+	expanded map[string]any
+}
+
+// list finds the leaves that may be left out.
+func (x *sparsifier) list() {
+	names := []provenance.Path{
+		provenance.Of("apiVersion"), provenance.Of("kind"),
+		provenance.Of("metadata", "name"), provenance.Of("metadata", "generateName"), provenance.Of("metadata", "namespace"),
+	}
+	if x.full.sentVMI != nil {
+		for _, p := range names[2:] {
+			names = append(names, slices.Concat(template, p))
+		}
+	}
+	all := leavesByPath(x.full.root)
+	for _, path := range slices.Sorted(maps.Keys(all)) {
+		if leaf := all[path]; !slices.ContainsFunc(names, leaf.Path.HasPrefix) {
+			x.leaves = append(x.leaves, leaf)
+			x.leftOut[path] = true
+		}
+	}
+}
+
+func leavesByPath(root map[string]any) map[string]Leaf {
+	out := map[string]Leaf{}
+	listLeaves(root, vmSchema(), nil, func(p provenance.Path, v any) { out[p.String()] = Leaf{slices.Clone(p), v} })
+	delete(out, "") // an object without any
+	return out
+}
+
+// begin leaves out the leaves that a create gives without any of them. It repeats that, because a
+// leaf may be given only beside others: first labels and annotations, by which presets select. If
+// that leads nowhere, nothing is left out yet.
+func (x *sparsifier) begin(ctx context.Context) error {
+	for grows := true; grows; {
+		t, err := x.try(ctx)
+		if err != nil || t.isSame {
+			return err
+		}
+		missing := slices.DeleteFunc(t.changed, func(path string) bool { return !x.leftOut[path] })
+		if selecting := slices.DeleteFunc(slices.Clone(missing), func(path string) bool { return !isMetadata(x.want[path].Path) }); len(selecting) > 0 {
+			missing = selecting
+		}
+		grows = len(missing) > 0
+		x.leave(false, missing)
+	}
+	clear(x.leftOut)
+	return nil
+}
+
+func isMetadata(p provenance.Path) bool {
+	return len(p) > 0 && p[0].Name == "metadata" || p.HasPrefix(template.Field("metadata"))
+}
+
+// leave leaves leaves out, or takes them back.
+func (x *sparsifier) leave(out bool, paths []string) {
+	for _, path := range paths {
+		if out {
+			x.leftOut[path] = true
+		} else {
+			delete(x.leftOut, path)
+		}
+	}
+}
+
+// reduce leaves out what changes nothing: first the elements of one key in all lists, such as a
+// disk and its volume, then one leaf after the other. It returns the leaves that stay.
+func (x *sparsifier) reduce(ctx context.Context) (kept []KeptLeaf, err error) {
+	elements := map[string][]string{}
+	for _, leaf := range x.leaves {
+		if i := slices.IndexFunc(leaf.Path, func(s provenance.Segment) bool { return s.Kind == provenance.Element }); i >= 0 && !x.leftOut[leaf.Path.String()] {
+			elements[leaf.Path[i].Name] = append(elements[leaf.Path[i].Name], leaf.Path.String())
+		}
+	}
+	for _, key := range slices.Sorted(maps.Keys(elements)) {
+		if _, err := x.without(ctx, elements[key]...); err != nil {
+			return nil, err
+		}
+	}
+	for _, leaf := range x.leaves {
+		if x.leftOut[leaf.Path.String()] {
+			continue
+		}
+		t, err := x.without(ctx, leaf.Path.String())
+		if err != nil {
+			return nil, err
+		}
+		if !t.isSame {
+			kept = append(kept, t.kept(leaf.Path))
+		}
+	}
+	return kept, nil
+}
+
+// without leaves out leaves unless that changes something.
+func (x *sparsifier) without(ctx context.Context, paths ...string) (trial, error) {
+	x.leave(true, paths)
+	t, err := x.try(ctx)
+	if err != nil || !t.isSame {
+		x.leave(false, paths)
+	}
+	return t, err
+}
+
+// A trial is a create of a manifest.
+type trial struct {
+	isSame bool
+	// changed are the paths of leaves that are different; none if the create was rejected, or if
+	// only the order of elements is different.
+	changed []string
+	got     *Result
+}
+
+func (x *sparsifier) try(ctx context.Context) (trial, error) {
+	got, err := x.create(ctx)
+	if _, isRejected := errors.AsType[*Rejection](err); isRejected {
+		return trial{}, nil
+	}
+	if err != nil {
+		return trial{}, err
+	}
+	t := trial{got: got}
+	dropProvenance(got)
+	if t.isSame = equalJSON(x.expanded, got.state.root); t.isSame {
+		return t, nil
+	}
+	is := leavesByPath(got.state.root)
+	for path, leaf := range x.want {
+		if other, has := is[path]; !has || !equalJSON(leaf.Value, other.Value) {
+			t.changed = append(t.changed, path)
+		}
+	}
+	for path := range is {
+		if _, has := x.want[path]; !has {
+			t.changed = append(t.changed, path)
+		}
+	}
+	slices.Sort(t.changed)
+	return t, nil
+}
+
+// kept says why a leaf stays that a trial left out.
+func (t trial) kept(at provenance.Path) KeptLeaf {
+	out := KeptLeaf{Path: at}
+	if len(t.changed) == 0 {
+		return out
+	}
+	out.Changed = at
+	if !slices.Contains(t.changed, at.String()) {
+		out.Changed, _ = provenance.ParsePath(t.changed[0])
+	}
+	if vmValue(t.got.state.root, out.Changed) != nil {
+		out.By, _ = t.got.state.record.SourceOf(out.Changed)
+	}
+	return out
+}
+
+// create creates the manifest.
+func (x *sparsifier) create(ctx context.Context) (*Result, error) {
+	raw, err := json.Marshal(x.manifest())
+	if err != nil {
+		return nil, fmt.Errorf("cannot encode a manifest: %w", err)
+	}
+	request := x.request
+	request.Object, request.Decoded = raw, nil
+	return x.Resolve(ctx, x.snapshot, request)
+}
+
+// manifest returns the rest of the full object.
+func (x *sparsifier) manifest() map[string]any {
+	root, _ := x.rest(x.full.root, vmSchema(), nil).(map[string]any)
+	if x.full.sentVMI == nil {
+		return root
+	}
+	out := map[string]any{"apiVersion": root["apiVersion"], "kind": string(VirtualMachineInstance)}
+	copyFields(out, asObject(vmValue(root, template)), "metadata", "spec")
+	return out
+}
+
+// rest returns the rest of a value; nil if there is none. An element keeps the fields that identify
+// it while it has others.
+func (x *sparsifier) rest(v any, s *schema, p provenance.Path) any {
+	switch at := v.(type) {
+	case map[string]any:
+		if len(at) > 0 {
+			return x.restOfObject(at, s, p)
+		}
+	case []any:
+		if s.shape == shapeKeyed && len(at) > 0 {
+			return x.restOfList(at, s, p)
+		}
+	}
+	if x.leftOut[p.String()] {
+		return nil
+	}
+	return v
+}
+
+func (x *sparsifier) restOfObject(fields map[string]any, s *schema, p provenance.Path) any {
+	out := map[string]any{}
+	for name, sub := range fields {
+		if left := x.rest(sub, s.field(name), p.Field(name)); left != nil {
+			out[name] = left
+		}
+	}
+	if len(out) == 0 && len(p) > 0 {
+		return nil
+	}
+	return out
+}
+
+func (x *sparsifier) restOfList(list []any, s *schema, p provenance.Path) any {
+	var out []any
+	for _, e := range list {
+		left, _ := x.rest(e, s.elem, p.Element(keyOf(e, s))).(map[string]any)
+		if left == nil {
+			continue
+		}
+		copyKeys(left, e, s.keys)
+		out = append(out, left)
+	}
+	if out == nil {
+		return nil
+	}
+	return out
+}
+
+func (x *sparsifier) result(ctx context.Context, kept []KeptLeaf) (*Sparse, error) {
+	got, err := x.create(ctx)
+	if err != nil {
+		return nil, err
+	}
+	out := &Sparse{Object: x.manifest(), Kept: kept}
+	root, _ := x.rest(x.full.root, vmSchema(), nil).(map[string]any)
+	left := leavesByPath(root)
+	for _, leaf := range x.leaves {
+		if _, stays := left[leaf.Path.String()]; !stays {
+			by, _ := got.state.record.SourceOf(leaf.Path)
+			out.Given = append(out.Given, Origin{Path: leaf.Path, Value: leaf.Value, By: by})
+		}
+	}
+	return out, nil
+}

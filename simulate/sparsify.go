@@ -1,0 +1,104 @@
+package simulate
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"reflect"
+	"slices"
+
+	kubevirtv1 "kubevirt.io/api/core/v1"
+
+	"github.com/virtwright/virtwright/api/v1alpha1"
+	"github.com/virtwright/virtwright/fleet"
+	"github.com/virtwright/virtwright/presets"
+	"github.com/virtwright/virtwright/validation/protection"
+)
+
+// Sparsify returns a VM without the fields that presets and the platform give it anyway. A stored
+// VM is treated as a new one with its desired state. The error is a *Rejection if the cluster would
+// reject the VM.
+func (c *Cluster) Sparsify(ctx context.Context, m VM) (*presets.Sparse, error) {
+	full, err := c.asNew(m)
+	if err != nil {
+		return nil, err
+	}
+	out, err := c.settings.Engine.Sparsify(ctx, c.snapshot, c.request(ctx, full))
+	if err != nil {
+		return nil, full.rejection(err)
+	}
+	want, err := c.admitted(ctx, full)
+	if err != nil {
+		return nil, err
+	}
+	sparse, err := c.withObject(full, out.Object)
+	if err != nil {
+		return nil, err
+	}
+	got, err := c.admitted(ctx, sparse)
+	if err == nil && !reflect.DeepEqual(want, got) { // the engine alone does not see this
+		err = errors.New("its sparse manifest expands to something else")
+	}
+	if err != nil {
+		return nil, fmt.Errorf("%s: cannot be made sparse: %w", m.Where, err)
+	}
+	out.Object = c.asSent(full, out.Object)
+	return out, nil
+}
+
+// asNew returns a VM as it is created, without what API servers and controllers write.
+func (c *Cluster) asNew(m VM) (VM, error) {
+	object, err := AsNew(m.entry.Object, m.Namespace)
+	if err != nil {
+		return VM{}, err
+	}
+	meta, annotations := metadataOf(object)
+	for _, path := range protection.ReservedFields(m.Kind, object) {
+		if path[0] == "metadata" {
+			delete(annotations, path[len(path)-1])
+		}
+	}
+	delete(annotations, v1alpha1.AnnotationProvenance) // a create with a record restores the VM
+	if len(annotations) == 0 {
+		delete(meta, "annotations")
+	}
+	delete(object, "status")
+	if finalizers, _ := meta["finalizers"].([]any); m.isStored() {
+		finalizers = slices.DeleteFunc(finalizers, func(name any) bool { return name == kubevirtv1.VirtualMachineControllerFinalizer })
+		if meta["finalizers"] = finalizers; len(finalizers) == 0 {
+			delete(meta, "finalizers")
+		}
+	}
+	return c.withObject(m, object)
+}
+
+// withObject returns a VM of the same name with another content.
+func (c *Cluster) withObject(m VM, object map[string]any) (VM, error) {
+	raw, err := json.Marshal(object)
+	if err != nil {
+		return VM{}, fmt.Errorf("%s: cannot encode %s: %w", m.Where, m, err)
+	}
+	e := &entry{Object: m.entry.Object, role: m.entry.role}
+	e.JSON = raw
+	e.readMeta()
+	out, err := c.newVM(e)
+	out.noNamespace, out.version = m.noNamespace, m.version
+	return out, err
+}
+
+// admitted returns a VM as the cluster would store it, without its record. Other VMs of the input
+// do not matter.
+func (c *Cluster) admitted(ctx context.Context, m VM) (map[string]any, error) {
+	v := m.entry.verdict()
+	ctx, t := inTurn(ctx, m)
+	err := c.admit(ctx, m, &v)
+	c.existing.forget(t)
+	if err != nil {
+		return nil, err
+	}
+	if len(v.Problems) > 0 {
+		return nil, m.rejected(v.Problems)
+	}
+	return fleet.WithoutRecord(v.object), nil
+}
