@@ -146,7 +146,7 @@ func isMetadata(p provenance.Path) bool {
 	return len(p) > 0 && p[0].Name == "metadata" || p.HasPrefix(template.Field("metadata"))
 }
 
-// leave leaves leaves out, or takes them back.
+// leave decides whether leaves are left out.
 func (x *sparsifier) leave(out bool, paths []string) {
 	for _, path := range paths {
 		if out {
