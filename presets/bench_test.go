@@ -72,6 +72,29 @@ func BenchmarkCompile(b *testing.B) {
 	}
 }
 
+// BenchmarkSparsify makes a full VM sparse. The control is one create of it.
+func BenchmarkSparsify(b *testing.B) {
+	engine := presets.Engine{Platform: &presets.Platform{}}
+	snapshot := presettest.Snapshot(b, presettest.RealisticPresets()...)
+	request := presets.Request{Kind: presets.VirtualMachine, Object: presettest.RealisticVM(), Namespace: presets.Namespace{Name: "default"}}
+	b.Run("control=create", func(b *testing.B) {
+		for b.Loop() {
+			if _, err := engine.Resolve(context.Background(), snapshot, request); err != nil {
+				b.Fatal(err)
+			}
+		}
+	})
+	b.Run("sparsify", func(b *testing.B) {
+		for b.Loop() {
+			out, err := engine.Sparsify(context.Background(), snapshot, request)
+			if err != nil || len(out.Kept) == 0 {
+				b.Fatal(out, err)
+			}
+			b.ReportMetric(float64(len(out.Kept)), "kept")
+		}
+	})
+}
+
 // BenchmarkUpdate measures an update that adds a label beside a create of the same VM.
 func BenchmarkUpdate(b *testing.B) {
 	engine := presets.Engine{}

@@ -61,7 +61,7 @@ func (e *Engine) Sparsify(ctx context.Context, s *Snapshot, req Request) (*Spars
 	}
 	full.dropProvenance(provenance.New())
 	x := &sparsifier{Engine: e, snapshot: s, request: req, full: full, leftOut: map[string]bool{}}
-	got, err := x.create(ctx)
+	got, err := x.create(ctx, x.manifest())
 	if err != nil {
 		return nil, err
 	}
@@ -71,9 +71,10 @@ func (e *Engine) Sparsify(ctx context.Context, s *Snapshot, req Request) (*Spars
 	if err := x.begin(ctx); err != nil {
 		return nil, err
 	}
+	x.smallest = x.manifest()
 	var kept []KeptLeaf
-	for before := -1; before != len(x.leftOut); { // a leaf may be needed only because of another one
-		before = len(x.leftOut)
+	for x.again = true; x.again; { // a leaf may be needed only because of another one
+		x.again = false
 		if kept, err = x.reduce(ctx); err != nil {
 			return nil, err
 		}
@@ -93,6 +94,8 @@ type sparsifier struct {
 	leftOut  map[string]bool // their paths
 	want     map[string]Leaf // of the expanded object, by path
 	expanded map[string]any
+	smallest map[string]any // the manifest up to now
+	again    bool           // something was left out since the last look at other leaves
 }
 
 // list finds the leaves that may be left out.
@@ -127,7 +130,7 @@ func leavesByPath(root map[string]any) map[string]Leaf {
 // that leads nowhere, nothing is left out yet.
 func (x *sparsifier) begin(ctx context.Context) error {
 	for grows := true; grows; {
-		t, err := x.try(ctx)
+		t, err := x.try(ctx, x.manifest())
 		if err != nil || t.isSame {
 			return err
 		}
@@ -189,11 +192,17 @@ func (x *sparsifier) reduce(ctx context.Context) (kept []KeptLeaf, err error) {
 // without leaves out leaves unless that changes something.
 func (x *sparsifier) without(ctx context.Context, paths ...string) (trial, error) {
 	x.leave(true, paths)
-	t, err := x.try(ctx)
+	manifest := x.manifest()
+	if equalJSON(x.smallest, manifest) { // the key of an element that has other leaves
+		return trial{isSame: true}, nil
+	}
+	t, err := x.try(ctx, manifest)
 	if err != nil || !t.isSame {
 		x.leave(false, paths)
+		return t, err
 	}
-	return t, err
+	x.smallest, x.again = manifest, true
+	return t, nil
 }
 
 // A trial is a create of a manifest.
@@ -205,8 +214,8 @@ type trial struct {
 	got     *Result
 }
 
-func (x *sparsifier) try(ctx context.Context) (trial, error) {
-	got, err := x.create(ctx)
+func (x *sparsifier) try(ctx context.Context, manifest map[string]any) (trial, error) {
+	got, err := x.create(ctx, manifest)
 	if _, isRejected := errors.AsType[*Rejection](err); isRejected {
 		return trial{}, nil
 	}
@@ -249,9 +258,8 @@ func (t trial) kept(at provenance.Path) KeptLeaf {
 	return out
 }
 
-// create creates the manifest.
-func (x *sparsifier) create(ctx context.Context) (*Result, error) {
-	raw, err := json.Marshal(x.manifest())
+func (x *sparsifier) create(ctx context.Context, manifest map[string]any) (*Result, error) {
+	raw, err := json.Marshal(manifest)
 	if err != nil {
 		return nil, fmt.Errorf("cannot encode a manifest: %w", err)
 	}
@@ -320,11 +328,11 @@ func (x *sparsifier) restOfList(list []any, s *schema, p provenance.Path) any {
 }
 
 func (x *sparsifier) result(ctx context.Context, kept []KeptLeaf) (*Sparse, error) {
-	got, err := x.create(ctx)
+	got, err := x.create(ctx, x.smallest)
 	if err != nil {
 		return nil, err
 	}
-	out := &Sparse{Object: x.manifest(), Kept: kept}
+	out := &Sparse{Object: x.smallest, Kept: kept}
 	root, _ := x.rest(x.full.root, vmSchema(), nil).(map[string]any)
 	left := leavesByPath(root)
 	for _, leaf := range x.leaves {

@@ -8,18 +8,23 @@ import (
 	"reflect"
 	"slices"
 
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	kubevirtv1 "kubevirt.io/api/core/v1"
 
 	"github.com/virtwright/virtwright/api/v1alpha1"
 	"github.com/virtwright/virtwright/fleet"
 	"github.com/virtwright/virtwright/presets"
 	"github.com/virtwright/virtwright/validation/protection"
+	"github.com/virtwright/virtwright/webhooks/conversion"
 )
 
 // Sparsify returns a VM without the fields that presets and the platform give it anyway. A stored
 // VM is treated as a new one with its desired state. The error is a *Rejection if the cluster would
 // reject the VM.
 func (c *Cluster) Sparsify(ctx context.Context, m VM) (*presets.Sparse, error) {
+	if m.version == conversion.V1Alpha2 {
+		return nil, fmt.Errorf("%s: %s of version %s: use %s", m.Where, m, m.version, conversion.V1)
+	}
 	full, err := c.asNew(m)
 	if err != nil {
 		return nil, err
@@ -60,15 +65,18 @@ func (c *Cluster) asNew(m VM) (VM, error) {
 		}
 	}
 	delete(annotations, v1alpha1.AnnotationProvenance) // a create with a record restores the VM
-	if len(annotations) == 0 {
-		delete(meta, "annotations")
-	}
 	delete(object, "status")
+	unstructured.RemoveNestedField(object, "spec", "template", "metadata", "creationTimestamp") // programs write null
 	if finalizers, _ := meta["finalizers"].([]any); m.isStored() {
+		delete(meta, "ownerReferences")
+		delete(annotations, v1alpha1.AnnotationRolloutWaited)
 		finalizers = slices.DeleteFunc(finalizers, func(name any) bool { return name == kubevirtv1.VirtualMachineControllerFinalizer })
 		if meta["finalizers"] = finalizers; len(finalizers) == 0 {
 			delete(meta, "finalizers")
 		}
+	}
+	if len(annotations) == 0 {
+		delete(meta, "annotations")
 	}
 	return c.withObject(m, object)
 }

@@ -148,7 +148,7 @@ func (o *settings) expandOne(ctx context.Context, c *simulate.Cluster, read func
 		return x
 	}
 	if o.output == "diff" {
-		x.text, x.err = diff(x.vm, object)
+		x.text, x.err = diff(x.vm, object, "expanded")
 	} else {
 		x.text, x.err = rendered(o.output, object)
 	}
@@ -158,7 +158,7 @@ func (o *settings) expandOne(ctx context.Context, c *simulate.Cluster, read func
 	return x
 }
 
-func diff(m simulate.VM, object map[string]any) (string, error) {
+func diff(m simulate.VM, object map[string]any, as string) (string, error) {
 	before, err := yamlOf(json.RawMessage(m.Sent))
 	if err != nil {
 		return "", err
@@ -167,7 +167,7 @@ func diff(m simulate.VM, object map[string]any) (string, error) {
 	if err != nil {
 		return "", err
 	}
-	return unified(before, after, fmt.Sprintf("%s (%s, as sent)", m, m.Where), fmt.Sprintf("%s (expanded)", m))
+	return unified(before, after, fmt.Sprintf("%s (%s, as sent)", m, m.Where), fmt.Sprintf("%s (%s)", m, as))
 }
 
 // yamlOf is yaml.Marshal, which rejects text with C1 control characters.

@@ -5,6 +5,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io"
 	"maps"
 	"os"
 	"path/filepath"
@@ -84,7 +85,7 @@ func (o *sparsifyCommand) run(ctx context.Context, s streams, args []string) err
 	}
 	if o.write {
 		o.output = "table"
-		if err := inFiles(c.VMs); err != nil {
+		if err := errors.Join(inFiles(c.VMs), isKnown(c)); err != nil {
 			return err
 		}
 	}
@@ -105,7 +106,8 @@ func (o *sparsifyCommand) run(ctx context.Context, s streams, args []string) err
 	note(s, c.Missing())
 	switch {
 	case o.write:
-		problems = append(problems, rewrite(done), printSparse(s, done))
+		written, err := rewrite(done)
+		problems = append(problems, err, printSparse(s, written))
 	case o.output == "table":
 		problems = append(problems, printSparse(s, done))
 	default:
@@ -122,7 +124,7 @@ func (o *sparsifyCommand) one(ctx context.Context, c *simulate.Cluster, m simula
 	switch o.output {
 	case "table":
 	case "diff":
-		x.text, x.err = diff(m, x.Object)
+		x.text, x.err = diff(m, x.Object, "sparse")
 	default:
 		x.text, x.err = rendered(o.output, x.Object)
 	}
@@ -146,8 +148,17 @@ func inFiles(vms []simulate.VM) error {
 	return errors.Join(problems...)
 }
 
-// rewrite writes sparse VMs into their files.
-func rewrite(vms []sparseVM) error {
+// isKnown rejects to write while objects are missing that decide what presets give.
+func isKnown(c *simulate.Cluster) error {
+	var problems []error
+	for _, text := range slices.Concat(c.Unlabelled(nil), c.Missing()) {
+		problems = append(problems, errors.New("--write needs all that presets read: "+text))
+	}
+	return errors.Join(problems...)
+}
+
+// rewrite writes sparse VMs into their files, and returns those that were written.
+func rewrite(vms []sparseVM) ([]sparseVM, error) {
 	parts := map[string]map[int]map[string]any{}
 	for _, x := range vms {
 		if parts[x.Where.File] == nil {
@@ -157,36 +168,52 @@ func rewrite(vms []sparseVM) error {
 	}
 	var problems []error
 	for _, file := range slices.Sorted(maps.Keys(parts)) {
-		problems = append(problems, rewriteFile(file, parts[file]))
+		if err := rewriteFile(file, parts[file]); err != nil {
+			problems = append(problems, err)
+			vms = slices.DeleteFunc(vms, func(x sparseVM) bool { return x.Where.File == file })
+		}
 	}
-	return errors.Join(problems...)
+	return vms, errors.Join(problems...)
 }
 
 // rewriteFile replaces a file at once, so that an interrupt leaves the old or the new one.
 func rewriteFile(file string, parts map[int]map[string]any) error {
 	at, err := filepath.EvalSymlinks(file)
 	if err != nil {
-		return fmt.Errorf("cannot write %s: %w", file, manifest.Reason(err))
+		return cannotWrite(file, err)
 	}
-	info, err := os.Stat(at)
+	old, err := os.OpenFile(at, os.O_RDWR, 0) // a file that may not be written is not replaced
 	if err != nil {
-		return fmt.Errorf("cannot write %s: %w", file, manifest.Reason(err))
+		return cannotWrite(file, err)
 	}
-	content, err := os.ReadFile(at)
+	defer old.Close()
+	content, err := io.ReadAll(old)
 	if err != nil {
-		return fmt.Errorf("cannot read %s: %w", file, manifest.Reason(err))
+		return cannotWrite(file, err)
 	}
 	if content, err = manifest.Prune(file, content, parts); err != nil {
 		return err
 	}
-	next := at + ".sparse"
-	if err := os.WriteFile(next, content, info.Mode().Perm()); err != nil {
-		return fmt.Errorf("cannot write %s: %w", file, manifest.Reason(err))
+	info, err := old.Stat()
+	if err != nil {
+		return cannotWrite(file, err)
 	}
-	if err := os.Rename(next, at); err != nil {
-		return errors.Join(fmt.Errorf("cannot write %s: %w", file, err), os.Remove(next))
+	next, err := os.CreateTemp(filepath.Dir(at), "."+filepath.Base(at)+".*")
+	if err != nil {
+		return cannotWrite(file, err)
+	}
+	_, err = next.Write(content)
+	if err = errors.Join(err, next.Chmod(info.Mode().Perm()), next.Close()); err == nil {
+		err = os.Rename(next.Name(), at)
+	}
+	if err != nil {
+		return cannotWrite(file, errors.Join(err, os.Remove(next.Name())))
 	}
 	return nil
+}
+
+func cannotWrite(file string, err error) error {
+	return fmt.Errorf("cannot write %s: %w", file, manifest.Reason(err))
 }
 
 // printSparse prints the savings of each VM, then the fields that stay most often.

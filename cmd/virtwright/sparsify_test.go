@@ -45,6 +45,8 @@ metadata:
   uid: 6a1c1b9e-5f0f-4d4a-9a4e-0a1b2c3d4e5f
   resourceVersion: "7"
   generation: 3
+  ownerReferences:
+  - {apiVersion: pool.kubevirt.io/v1beta1, kind: VirtualMachinePool, name: web, uid: 1, controller: true}
   finalizers:
   - kubevirt.io/virtualMachineControllerFinalize
   - example.com/mine
@@ -55,6 +57,8 @@ metadata:
 spec:
   runStrategy: Always # it serves customers
   template:
+    metadata:
+      creationTimestamp: null
     spec:
       domain:
         cpu:
@@ -75,7 +79,7 @@ func TestSparsifyWrite(t *testing.T) {
 		t.Fatal(err)
 	}
 	got := call(t, "", "sparsify", "-f", link, "-f", preset, "--write").fine(t)
-	says(t, got.out, "default     web    5        3      cores 1, others 1", `metadata.finalizers`)
+	says(t, got.out, "default     web    6        3      others 2, cores 1", `metadata.finalizers`)
 	want := `# Our shop
 apiVersion: kubevirt.io/v1
 kind: VirtualMachine
@@ -110,6 +114,14 @@ spec:
 		if read(t, file) != test.text {
 			t.Errorf("changed: %s", read(t, file))
 		}
+	}
+	if left, err := os.ReadDir(filepath.Dir(file)); err != nil || len(left) != 1 {
+		t.Errorf("other files: %v %v", left, err)
+	}
+	unknown := write(t, "vm.yaml", sparse)
+	says(t, call(t, "", "sparsify", "-f", unknown, "-f", examplePresets, "--write").err, "--write needs all that presets read: the labels of namespace default are unknown")
+	if read(t, unknown) != sparse {
+		t.Error("it is written although labels are unknown")
 	}
 	says(t, call(t, sparse, "sparsify", "-f", "-", "-f", preset, "--write").err, "VirtualMachine default/vm is of standard input: name files with VMs in -f")
 	says(t, call(t, sparse, "sparsify", "-f", "-", "-f", preset, "--write", "-o", "json").err, "--write and -o are mutually exclusive")

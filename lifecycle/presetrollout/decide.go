@@ -182,14 +182,17 @@ func bakeOf(w *v1alpha1.RolloutWave) time.Duration {
 // undo takes VMs back. When that is done, those that need a restart later, or fail, do so for other
 // reasons.
 func undo(before *v1alpha1.PresetRolloutStatus, of counts, restarts bool) step {
-	left := of.pending() + of.failed
+	left, failed := of.pending(), of.failed
 	if c := meta.FindStatusCondition(before.Conditions, v1alpha1.ConditionProgressing); c != nil && c.Reason == reasonAborted {
-		left, restarts = of.pending(), false
+		failed, restarts = 0, false
 	}
-	if left == 0 && !restarts {
+	if left+failed == 0 && !restarts {
 		return step{reason: reasonAborted, message: "VMs have the stable revision until a preset changes"}
 	}
 	message := fmt.Sprintf("%d VMs go back to the stable revision", left)
+	if failed > 0 {
+		message += fmt.Sprintf(", %d have failed", failed)
+	}
 	if restarts {
 		message += fmt.Sprintf(", %d wait for a restart, or to be ready", of.restarting)
 	}

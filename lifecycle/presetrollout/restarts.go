@@ -141,7 +141,8 @@ func waited(of *presets.Rollout, status *v1alpha1.PresetRolloutStatus, vm *parti
 		return true
 	}
 	isChanged, isRecorded := hasChange(status, vm)
-	return !isAborted && !isChanged && isRecorded
+	isNow := stamp == strings.TrimSuffix(of.Stamp(), presets.StampAborted)
+	return !isAborted && !isChanged && (isRecorded || !isNow)
 }
 
 // isLeftToOwner reports whether a VM waited for a restart before it was updated.

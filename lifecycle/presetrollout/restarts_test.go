@@ -303,6 +303,7 @@ func TestOwnersRestart(t *testing.T) {
 		"marked by one that has ended":   {now, earlier, 2, false},
 		"of an abort that did not end":   {earlier + presets.StampAborted, "", 1, false},
 		"marked by an abort":             {earlier + presets.StampAborted, earlier + presets.StampAborted, 1, true},
+		"no record of an earlier change": {earlier, "", 0, true},
 		"updated, but without a record":  {now, "", 0, false},
 		"updated by a different rollout": {strings.Replace(now, "rollout/r/", "rollout/s/", 1), "", 2, true},
 	} {

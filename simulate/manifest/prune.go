@@ -20,15 +20,13 @@ func Prune(file string, content []byte, parts map[int]map[string]any) ([]byte, e
 	var out bytes.Buffer
 	rest := content
 	for _, d := range documents {
-		part, has := parts[d.Where.Document]
-		if !has {
-			continue
+		text := d.text
+		if part, has := parts[d.Where.Document]; has {
+			if text, err = d.prune(part); err != nil {
+				return nil, err
+			}
 		}
-		text, err := d.prune(part)
-		if err != nil {
-			return nil, err
-		}
-		at := bytes.Index(rest, d.text)
+		at := bytes.Index(rest, d.text) // documents follow each other
 		out.Write(rest[:at])
 		out.Write(text)
 		rest = rest[at+len(d.text):]
@@ -39,7 +37,7 @@ func Prune(file string, content []byte, parts map[int]map[string]any) ([]byte, e
 
 func (d Document) prune(part map[string]any) ([]byte, error) {
 	if d.json {
-		return json.MarshalIndent(part, "", "  ")
+		return encodeJSON(part)
 	}
 	var root yamlv3.Node
 	if err := yamlv3.Unmarshal(d.text, &root); err != nil || len(root.Content) == 0 {
@@ -54,10 +52,25 @@ func (d Document) prune(part map[string]any) ([]byte, error) {
 	var again bytes.Buffer
 	encoder := yamlv3.NewEncoder(&again)
 	encoder.SetIndent(2)
+	if bytes.ContainsAny(d.text[:1], " \t\r\n") { // the rest of a line that separates documents
+		again.WriteByte('\n')
+	}
 	if err := encoder.Encode(&root); err == nil && isDocument(again.Bytes(), part) {
-		return append([]byte("\n"), again.Bytes()...), nil
+		if bytes.Contains(d.text, []byte("\r\n")) {
+			return bytes.ReplaceAll(again.Bytes(), []byte("\n"), []byte("\r\n")), nil
+		}
+		return again.Bytes(), nil
 	}
 	return nil, &DocumentError{Where: d.Where, Message: "cannot edit the document in place, for example because it has anchors: print it with -o yaml"}
+}
+
+func encodeJSON(object map[string]any) ([]byte, error) {
+	var out bytes.Buffer
+	encoder := json.NewEncoder(&out)
+	encoder.SetEscapeHTML(false)
+	encoder.SetIndent("", "  ")
+	err := encoder.Encode(object)
+	return bytes.TrimSuffix(out.Bytes(), []byte("\n")), err
 }
 
 // A pruner removes lines of a YAML document, and the same nodes of its tree.
@@ -86,7 +99,7 @@ func (p *pruner) mapping(node *yamlv3.Node, part map[string]any, end int) {
 			next = node.Content[i+2].Line
 		}
 		sub, stays := part[key.Value]
-		if !stays {
+		if !stays && key.Value != "<<" { // which has fields of an anchor
 			p.remove(key.Line, next, key.Column)
 			continue
 		}
@@ -111,16 +124,26 @@ func (p *pruner) sequence(node *yamlv3.Node, part []any, end int) {
 	for i, element := range node.Content {
 		next := end
 		if i+1 < len(node.Content) {
-			next = node.Content[i+1].Line
+			next = p.dashOf(node.Content[i+1], node.Column)
 		}
 		if len(part) > 0 && isPart(part[0], decoded(element)) {
 			p.value(element, part[0], next)
 			kept, part = append(kept, element), part[1:]
 			continue
 		}
-		p.remove(element.Line, next, node.Column)
+		p.remove(p.dashOf(element, node.Column), next, node.Column)
 	}
 	node.Content = kept
+}
+
+// dashOf returns the line of the dash before an element, which may be above it.
+func (p *pruner) dashOf(element *yamlv3.Node, column int) int {
+	for line := element.Line; line > 0; line-- {
+		if text := p.lines[line-1]; len(text) >= column && text[column-1] == '-' {
+			return line
+		}
+	}
+	return element.Line
 }
 
 // remove removes the lines of a field or an element, which begins in a column, with the comment

@@ -29,12 +29,15 @@ func TestPrune(t *testing.T) {
 		"text that looks like a comment": {
 			"a: |\n  #cloud-config\n  # end\nb: |\n  # kept\n", object{"b": "# kept\n"}, "b: |\n  # kept\n",
 		},
-		"flow style":           {"# Head\na: {b: 1, c: \"2\"} # why\nd: [1, 2]\n", object{"a": object{"c": "2"}, "d": []any{int64(1), int64(2)}}, "\n# Head\na: {c: \"2\"} # why\nd: [1, 2]\n"},
-		"numbers":              {"a: 9007199254740993\nb: 1.50\nc: 1\n", object{"a": int64(9007199254740993), "b": 1.5}, "a: 9007199254740993\nb: 1.50\n"},
-		"line ends of Windows": {"a: 1\r\nb:\r\n  c: 2\r\nd: 3\r\n", object{"a": int64(1), "d": int64(3)}, "a: 1\r\nd: 3\r\n"},
-		"a list":               {"a: [x]\nb: 1\n", object{"a": []any{"x"}}, "a: [x]\n"},
-		"an alias":             {"a: &x {b: 1}\nc: *x\nd: 1\n", object{"a": object{"b": int64(1)}, "c": object{"b": int64(1)}}, "a: &x {b: 1}\nc: *x\n"},
-		"JSON":                 {`{"a": 1, "b": {"c": 2}}`, object{"a": int64(1)}, "{\n  \"a\": 1\n}"},
+		"flow style":            {"# Head\na: {b: 1, c: \"2\"} # why\nd: [1, 2]\n", object{"a": object{"c": "2"}, "d": []any{int64(1), int64(2)}}, "# Head\na: {c: \"2\"} # why\nd: [1, 2]\n"},
+		"numbers":               {"a: 9007199254740993\nb: 1.50\nc: 1\n", object{"a": int64(9007199254740993), "b": 1.5}, "a: 9007199254740993\nb: 1.50\n"},
+		"line ends of Windows":  {"a: 1\r\nb:\r\n  c: 2\r\nd: 3\r\n", object{"a": int64(1), "d": int64(3)}, "a: 1\r\nd: 3\r\n"},
+		"a list":                {"a: [x]\nb: 1\n", object{"a": []any{"x"}}, "a: [x]\n"},
+		"an alias":              {"a: &x {b: 1}\nc: *x\nd: 1\n", object{"a": object{"b": int64(1)}, "c": object{"b": int64(1)}}, "a: &x {b: 1}\nc: *x\n"},
+		"JSON":                  {`{"a": "x & <y>", "b": {"c": 2}}`, object{"a": "x & <y>"}, "{\n  \"a\": \"x & <y>\"\n}"},
+		"a merge of an anchor":  {"a: &x {b: 1}\nc:\n  <<: *x\n  d: 1\ne: 1\n", object{"a": object{"b": int64(1)}, "c": object{"b": int64(1), "d": int64(1)}}, "a: &x {b: 1}\nc:\n  <<: *x\n  d: 1\n"},
+		"dashes above elements": {"a:\n-\n  name: x\n-\n  name: u\n", object{"a": []any{object{"name": "u"}}}, "a:\n-\n  name: u\n"},
+		"flow style of Windows": {"a: {b: 1, c: 2}\r\n", object{"a": object{"c": int64(2)}}, "a: {c: 2}\r\n"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			got, err := Prune("f.yaml", []byte(test.text), map[int]map[string]any{1: test.part})
@@ -51,6 +54,10 @@ func TestPruneDocuments(t *testing.T) {
 	got, err := Prune("f.yaml", []byte(text), map[int]map[string]any{2: {"a": int64(2)}, 3: {"b": int64(3)}})
 	if want := "# 1\na: 1\nb: 1\n---\n\na: 2\n--- # third\nb: 3\n"; err != nil || string(got) != want {
 		t.Errorf("%v\n%s", err, got)
+	}
+	got, err = Prune("f.yaml", []byte("a: 1\nb: 1\nc: 1\n---\na: 1\nb: 1\n"), map[int]map[string]any{2: {"a": int64(1)}})
+	if want := "a: 1\nb: 1\nc: 1\n---\na: 1\n"; err != nil || string(got) != want {
+		t.Errorf("a document that begins like another: %v\n%s", err, got)
 	}
 	_, err = Prune("f.yaml", []byte("a: &x {b: 1, c: 2}\nd: *x\n"), map[int]map[string]any{1: {"a": map[string]any{"b": int64(1)}, "d": map[string]any{"b": int64(1), "c": int64(2)}}})
 	if err == nil || !strings.Contains(err.Error(), "f.yaml, document 1: cannot edit the document in place") {
