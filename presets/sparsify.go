@@ -194,6 +194,7 @@ func (x *sparsifier) without(ctx context.Context, paths ...string) (trial, error
 	x.leave(true, paths)
 	manifest := x.manifest()
 	if equalJSON(x.smallest, manifest) { // the key of an element that has other leaves
+		x.leave(false, paths)
 		return trial{isSame: true}, nil
 	}
 	t, err := x.try(ctx, manifest)
