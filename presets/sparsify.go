@@ -66,7 +66,7 @@ func (e *Engine) Sparsify(ctx context.Context, s *Snapshot, req Request) (*Spars
 		return nil, err
 	}
 	dropProvenance(got)
-	x.expanded, x.want = got.state.root, leavesByPath(got.state.root)
+	x.got, x.expanded, x.want = got, got.state.root, leavesByPath(got.state.root)
 	x.list()
 	if err := x.begin(ctx); err != nil {
 		return nil, err
@@ -79,7 +79,7 @@ func (e *Engine) Sparsify(ctx context.Context, s *Snapshot, req Request) (*Spars
 			return nil, err
 		}
 	}
-	return x.result(ctx, kept)
+	return x.result(kept), nil
 }
 
 // dropProvenance removes the record from an object, and an object that is then empty.
@@ -95,6 +95,7 @@ type sparsifier struct {
 	want     map[string]Leaf // of the expanded object, by path
 	expanded map[string]any
 	smallest map[string]any // the manifest up to now
+	got      *Result        // of the last create that gave the same object
 	again    bool           // something was left out since the last look at other leaves
 }
 
@@ -226,6 +227,7 @@ func (x *sparsifier) try(ctx context.Context, manifest map[string]any) (trial, e
 	t := trial{got: got}
 	dropProvenance(got)
 	if t.isSame = equalJSON(x.expanded, got.state.root); t.isSame {
+		x.got = got
 		return t, nil
 	}
 	is := leavesByPath(got.state.root)
@@ -328,19 +330,15 @@ func (x *sparsifier) restOfList(list []any, s *schema, p provenance.Path) any {
 	return out
 }
 
-func (x *sparsifier) result(ctx context.Context, kept []KeptLeaf) (*Sparse, error) {
-	got, err := x.create(ctx, x.smallest)
-	if err != nil {
-		return nil, err
-	}
+func (x *sparsifier) result(kept []KeptLeaf) *Sparse {
 	out := &Sparse{Object: x.smallest, Kept: kept}
 	root, _ := x.rest(x.full.root, vmSchema(), nil).(map[string]any)
 	left := leavesByPath(root)
 	for _, leaf := range x.leaves {
 		if _, stays := left[leaf.Path.String()]; !stays {
-			by, _ := got.state.record.SourceOf(leaf.Path)
+			by, _ := x.got.state.record.SourceOf(leaf.Path)
 			out.Given = append(out.Given, Origin{Path: leaf.Path, Value: leaf.Value, By: by})
 		}
 	}
-	return out, nil
+	return out
 }

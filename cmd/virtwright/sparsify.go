@@ -30,7 +30,7 @@ further field can be left out.
 
 A VM that is stored in a cluster is treated as a new one with its desired state, without its status
 and what API servers and controllers write. A preset that would change the full VM changes the
-sparse one too; virtwright plan shows it.
+sparse one too; virtwright drift lists such VMs.
 
 -o table shows how much is saved, where the fields come from, and which fields stay and why. --write
 changes the files of -f instead. Comments, order and quotes of what stays are kept.`
@@ -230,7 +230,7 @@ func printSparse(s streams, vms []sparseVM) error {
 	if err := printTable(s.out, []string{"NAMESPACE", "NAME", "FIELDS", "STAY", "GIVEN-BY"}, rows); err != nil || len(stays) == 0 {
 		return err
 	}
-	most := slices.SortedFunc(maps.Keys(stays), func(a, b string) int { return cmp.Or(stays[b]-stays[a], strings.Compare(a, b)) })
+	most := byCount(stays)
 	rows = nil
 	for _, key := range most[:min(len(most), mostKept)] {
 		path, reason, _ := strings.Cut(key, "\n")
@@ -246,6 +246,11 @@ func printSparse(s streams, vms []sparseVM) error {
 	return nil
 }
 
+// byCount returns the keys with the largest numbers first.
+func byCount(count map[string]int) []string {
+	return slices.SortedFunc(maps.Keys(count), func(a, b string) int { return cmp.Or(count[b]-count[a], strings.Compare(a, b)) })
+}
+
 // givers returns the sources of fields with their numbers, the most important first.
 func givers(given []presets.Origin) string {
 	count := map[string]int{}
@@ -257,7 +262,7 @@ func givers(given []presets.Origin) string {
 		count[cmp.Or(name, "others")]++
 	}
 	var out []string
-	for _, name := range slices.SortedFunc(maps.Keys(count), func(a, b string) int { return cmp.Or(count[b]-count[a], strings.Compare(a, b)) }) {
+	for _, name := range byCount(count) {
 		out = append(out, name+" "+strconv.Itoa(count[name]))
 	}
 	return cmp.Or(strings.Join(out, ", "), "<none>")
