@@ -1,6 +1,7 @@
 package main
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"regexp"
@@ -9,6 +10,7 @@ import (
 	"syscall"
 	"testing"
 
+	"github.com/go-logr/logr"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
@@ -79,5 +81,26 @@ func TestLog(t *testing.T) {
 
 	if found := regexp.MustCompile(`(?m)^.*level=ERROR.*$`).FindAllString(r.log.String(), -1); len(found) > 0 {
 		t.Errorf("lines of level ERROR:\n%s", strings.Join(found, "\n"))
+	}
+}
+
+// TestLogOfAnOrderlyEnd: what the end of the process cancels is no error, but other failures are.
+func TestLogOfAnOrderlyEnd(t *testing.T) {
+	canceled := fmt.Errorf("get the lease: %w", context.Canceled)
+	for _, test := range []struct {
+		level string
+		err   error
+		want  string
+	}{
+		{"info", canceled, "level=INFO"},
+		{"error", canceled, ""},
+		{"error", context.DeadlineExceeded, "level=ERROR"},
+	} {
+		var out strings.Builder
+		o := &options{logLevel: test.level, logFormat: "text"}
+		logr.FromSlogHandler(o.logHandler(&out)).WithName("leases").WithValues("lock", "a").Error(test.err, "Cannot renew")
+		if got := out.String(); !strings.Contains(got, test.want) || (got == "") != (test.want == "") {
+			t.Errorf("level %s, %v: want %q, got %q", test.level, test.err, test.want, got)
+		}
 	}
 }

@@ -13,7 +13,6 @@ import (
 	"strconv"
 	"strings"
 	"time"
-	"unicode"
 
 	"k8s.io/apimachinery/pkg/types"
 	"sigs.k8s.io/controller-runtime/pkg/client/config"
@@ -319,23 +318,4 @@ func (o *options) engine() *presets.Engine {
 		engine.Platform = &o.platform
 	}
 	return engine
-}
-
-func (o *options) logHandler(output io.Writer) slog.Handler {
-	level := new(slog.LevelVar)
-	_ = level.UnmarshalText([]byte(o.logLevel)) // checked by complete
-	options := &slog.HandlerOptions{Level: level, ReplaceAttr: withoutObject}
-	if o.logFormat == "text" {
-		return slog.NewTextHandler(output, options)
-	}
-	return slog.NewJSONHandler(output, options)
-}
-
-// withoutObject drops the object of a request, which controller-runtime logs twice: as namespace
-// and name, and in a group that is named after its kind. Other groups have names in lower case.
-func withoutObject(groups []string, a slog.Attr) slog.Attr {
-	if len(groups) > 0 && unicode.IsUpper(rune(groups[0][0])) && (a.Key == "namespace" || a.Key == "name") {
-		return slog.Attr{}
-	}
-	return a
 }
