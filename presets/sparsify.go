@@ -51,6 +51,33 @@ func (k KeptLeaf) Reason() string {
 // manifest gives the same object, but not without one more leaf. The request is that of the full
 // object. The error is a *Rejection if that is rejected, or a *Malformed.
 func (e *Engine) Sparsify(ctx context.Context, s *Snapshot, req Request) (*Sparse, error) {
+	x, err := e.sparsifier(ctx, s, req)
+	if err != nil {
+		return nil, err
+	}
+	x.smallest = x.manifest()
+	var kept []KeptLeaf
+	for x.again = true; x.again; { // a leaf may be needed only because of another one
+		x.again = false
+		if kept, err = x.reduce(ctx); err != nil {
+			return nil, err
+		}
+	}
+	return x.result(kept), nil
+}
+
+// Abridge is a fast Sparsify: a create of its manifest gives the same object, but leaves may stay
+// that need not.
+func (e *Engine) Abridge(ctx context.Context, s *Snapshot, req Request) (map[string]any, error) {
+	x, err := e.sparsifier(ctx, s, req)
+	if err != nil {
+		return nil, err
+	}
+	return x.manifest(), nil
+}
+
+// sparsifier returns a sparsifier with a manifest that need not be the smallest.
+func (e *Engine) sparsifier(ctx context.Context, s *Snapshot, req Request) (*sparsifier, error) {
 	object, err := decode("object", req.Object)
 	if err != nil {
 		return nil, err
@@ -68,18 +95,7 @@ func (e *Engine) Sparsify(ctx context.Context, s *Snapshot, req Request) (*Spars
 	dropProvenance(got)
 	x.got, x.expanded, x.want = got, got.state.root, leavesByPath(got.state.root)
 	x.list()
-	if err := x.begin(ctx); err != nil {
-		return nil, err
-	}
-	x.smallest = x.manifest()
-	var kept []KeptLeaf
-	for x.again = true; x.again; { // a leaf may be needed only because of another one
-		x.again = false
-		if kept, err = x.reduce(ctx); err != nil {
-			return nil, err
-		}
-	}
-	return x.result(kept), nil
+	return x, x.begin(ctx)
 }
 
 // dropProvenance removes the record from an object, and an object that is then empty.
@@ -101,15 +117,7 @@ type sparsifier struct {
 
 // list finds the leaves that may be left out.
 func (x *sparsifier) list() {
-	names := []provenance.Path{
-		provenance.Of("apiVersion"), provenance.Of("kind"),
-		provenance.Of("metadata", "name"), provenance.Of("metadata", "generateName"), provenance.Of("metadata", "namespace"),
-	}
-	if x.full.sentVMI != nil {
-		for _, p := range names[2:] {
-			names = append(names, slices.Concat(template, p))
-		}
-	}
+	names := x.full.names()
 	all := leavesByPath(x.full.root)
 	for _, path := range slices.Sorted(maps.Keys(all)) {
 		if leaf := all[path]; !slices.ContainsFunc(names, leaf.Path.HasPrefix) {
@@ -117,6 +125,20 @@ func (x *sparsifier) list() {
 			x.leftOut[path] = true
 		}
 	}
+}
+
+// names are the fields that name an object and its type.
+func (r *mergeState) names() []provenance.Path {
+	out := []provenance.Path{
+		provenance.Of("apiVersion"), provenance.Of("kind"),
+		provenance.Of("metadata", "name"), provenance.Of("metadata", "generateName"), provenance.Of("metadata", "namespace"),
+	}
+	if r.sentVMI != nil {
+		for _, p := range out[2:] {
+			out = append(out, slices.Concat(template, p))
+		}
+	}
+	return out
 }
 
 func leavesByPath(root map[string]any) map[string]Leaf {
@@ -273,7 +295,7 @@ func (x *sparsifier) create(ctx context.Context, manifest map[string]any) (*Resu
 
 // manifest returns the rest of the full object.
 func (x *sparsifier) manifest() map[string]any {
-	root, _ := x.rest(x.full.root, vmSchema(), nil).(map[string]any)
+	root := x.rest()
 	if x.full.sentVMI == nil {
 		return root
 	}
@@ -282,58 +304,19 @@ func (x *sparsifier) manifest() map[string]any {
 	return out
 }
 
-// rest returns the rest of a value; nil if there is none. An element keeps the fields that identify
-// it while it has others.
-func (x *sparsifier) rest(v any, s *schema, p provenance.Path) any {
-	switch at := v.(type) {
-	case map[string]any:
-		if len(at) > 0 {
-			return x.restOfObject(at, s, p)
+func (x *sparsifier) rest() map[string]any {
+	root, _ := part(x.full.root, vmSchema(), nil, func(leaf Leaf) any {
+		if x.leftOut[leaf.Path.String()] {
+			return nil
 		}
-	case []any:
-		if s.shape == shapeKeyed && len(at) > 0 {
-			return x.restOfList(at, s, p)
-		}
-	}
-	if x.leftOut[p.String()] {
-		return nil
-	}
-	return v
-}
-
-func (x *sparsifier) restOfObject(fields map[string]any, s *schema, p provenance.Path) any {
-	out := map[string]any{}
-	for name, sub := range fields {
-		if left := x.rest(sub, s.field(name), p.Field(name)); left != nil {
-			out[name] = left
-		}
-	}
-	if len(out) == 0 && len(p) > 0 {
-		return nil
-	}
-	return out
-}
-
-func (x *sparsifier) restOfList(list []any, s *schema, p provenance.Path) any {
-	var out []any
-	for _, e := range list {
-		left, _ := x.rest(e, s.elem, p.Element(keyOf(e, s))).(map[string]any)
-		if left == nil {
-			continue
-		}
-		copyKeys(left, e, s.keys)
-		out = append(out, left)
-	}
-	if out == nil {
-		return nil
-	}
-	return out
+		return leaf.Value
+	}).(map[string]any)
+	return root
 }
 
 func (x *sparsifier) result(kept []KeptLeaf) *Sparse {
 	out := &Sparse{Object: x.smallest, Kept: kept}
-	root, _ := x.rest(x.full.root, vmSchema(), nil).(map[string]any)
-	left := leavesByPath(root)
+	left := leavesByPath(x.rest())
 	for _, leaf := range x.leaves {
 		if _, stays := left[leaf.Path.String()]; !stays {
 			by, _ := x.got.state.record.SourceOf(leaf.Path)

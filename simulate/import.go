@@ -232,9 +232,14 @@ func (in *importer) check(preset map[string]any) error {
 	if err != nil {
 		return err
 	}
-	e := &entry{Object: manifest.Object{JSON: raw, Kind: fmt.Sprint(preset["kind"])}}
+	return in.settings.checkPreset(in.ctx, raw, fmt.Sprint(preset["kind"]))
+}
+
+// checkPreset returns a *Rejection if a cluster would reject a preset.
+func (s Settings) checkPreset(ctx context.Context, raw []byte, kind string) error {
+	e := &entry{Object: manifest.Object{JSON: raw, Kind: kind}}
 	e.readMeta()
-	answer := webhooks.Preset{Kind: e.Kind, Rules: in.settings.Rules}.Handle(in.ctx, creation(e))
+	answer := webhooks.Preset{Kind: kind, Rules: s.Rules}.Handle(ctx, creation(e))
 	if answer.Allowed {
 		return nil
 	}

@@ -22,38 +22,47 @@ import (
 // VM is treated as a new one with its desired state. The error is a *Rejection if the cluster would
 // reject the VM.
 func (c *Cluster) Sparsify(ctx context.Context, m VM) (*presets.Sparse, error) {
-	if m.version == conversion.V1Alpha2 {
-		return nil, fmt.Errorf("%s: %s of version %s: use %s", m.Where, m, m.version, conversion.V1)
-	}
-	full, err := c.asNew(m)
+	full, out, _, err := c.sparsify(ctx, m)
 	if err != nil {
 		return nil, err
-	}
-	out, err := c.settings.Engine.Sparsify(ctx, c.snapshot, c.request(ctx, full))
-	if err != nil {
-		return nil, full.rejection(err)
-	}
-	want, err := c.admitted(ctx, full)
-	if err != nil {
-		return nil, err
-	}
-	sparse, err := c.withObject(full, out.Object)
-	if err != nil {
-		return nil, err
-	}
-	got, err := c.admitted(ctx, sparse)
-	if err == nil && !reflect.DeepEqual(want, got) { // the engine alone does not see this
-		err = errors.New("its sparse manifest expands to something else")
-	}
-	if err != nil {
-		return nil, fmt.Errorf("%s: cannot be made sparse: %w", m.Where, err)
 	}
 	out.Object = c.asSent(full, out.Object)
 	return out, nil
 }
 
+// sparsify returns a VM as a new one, without the fields that it need not have, and as it would be
+// stored.
+func (c *Cluster) sparsify(ctx context.Context, m VM) (full VM, out *presets.Sparse, stored map[string]any, err error) {
+	if full, err = c.asNew(m); err != nil {
+		return full, nil, nil, err
+	}
+	out, err = c.settings.Engine.Sparsify(ctx, c.snapshot, c.request(ctx, full))
+	if err != nil {
+		return full, nil, nil, full.rejection(err)
+	}
+	stored, err = c.admitted(ctx, full)
+	if err != nil {
+		return full, nil, nil, err
+	}
+	sparse, err := c.withObject(full, out.Object)
+	if err != nil {
+		return full, nil, nil, err
+	}
+	got, err := c.admitted(ctx, sparse)
+	if err == nil && !reflect.DeepEqual(stored, got) { // the engine alone does not see this
+		err = errors.New("its sparse manifest expands to something else")
+	}
+	if err != nil {
+		return full, nil, nil, fmt.Errorf("%s: cannot be made sparse: %w", m.Where, err)
+	}
+	return full, out, stored, nil
+}
+
 // asNew returns a VM as it is created, without what API servers and controllers write.
 func (c *Cluster) asNew(m VM) (VM, error) {
+	if m.version == conversion.V1Alpha2 {
+		return VM{}, fmt.Errorf("%s: %s of version %s: use %s", m.Where, m, m.version, conversion.V1)
+	}
 	object, err := AsNew(m.entry.Object, m.Namespace)
 	if err != nil {
 		return VM{}, err

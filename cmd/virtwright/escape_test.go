@@ -32,6 +32,7 @@ const allowedInXML = "a\u202eb\u009bc"
 // hostileCalls are calls of each command, by its name. FORMAT is each value of its flag --output;
 // such calls print something.
 var hostileCalls = map[string][]string{
+	"learn":             {"learn -f FLEET -o FORMAT", "learn -f WEB -f PRESETS", "learn -f VMS -f PRESETS", "learn -f BROKEN"},
 	"sparsify":          {"sparsify -f WEB -f PRESETS -o FORMAT", "sparsify -f VMS -f PRESETS", "sparsify -f BROKEN"},
 	"expand":            {"expand -f WEB -f PRESETS -o FORMAT", "expand -f VMS -f PRESETS", "expand -f WEB -f BROKEN", "expand -A"},
 	"explain":           {"explain -f WEB -f PRESETS -o FORMAT", "explain -f WEB -f PRESETS H", "explain -f VMS -f PRESETS"},
@@ -74,6 +75,11 @@ func TestHostileOutput(t *testing.T) {
 		words[name] = write(t, name+".yaml", strings.ReplaceAll(content, "HOSTILE", presets.EscapeLine(hostile)))
 	}
 	words["STORED"] = write(t, "stored.yaml", strings.Replace(read(t, words["WEB"]), "metadata: {", `metadata: {resourceVersion: "1", uid: u, `, 1))
+	fleet := ""
+	for _, name := range []string{"a", "b", "c", "d"} {
+		fleet += "---" + strings.Replace(read(t, words["WEB"]), "name: web", "name: "+name, 1)
+	}
+	words["FLEET"] = write(t, "fleet.yaml", fleet)
 	words["TEMPLATE"] = write(t, "template.yaml", call(t, "", "template", "generate", "-f", words["WEB"]).fine(t).out)
 	for _, c := range runnable(newRoot(program, streams{})) {
 		if hostileCalls[c] == nil {

@@ -1,0 +1,77 @@
+package main
+
+import (
+	"os"
+	"path/filepath"
+	"regexp"
+	"strings"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+
+	"github.com/virtwright/virtwright/test/golden"
+)
+
+// learnedFleet are VMs of two sizes.
+func learnedFleet() string {
+	var out strings.Builder
+	for _, name := range []string{"db-1", "db-2", "db-3", "db-4", "web-1", "web-2", "web-3", "web-4"} {
+		size, memory := "small", "2Gi"
+		if strings.HasPrefix(name, "db") {
+			size, memory = "large", "16Gi"
+		}
+		out.WriteString("---\napiVersion: kubevirt.io/v1\nkind: VirtualMachine\nmetadata: {name: " + name + ", namespace: shop, labels: {size: " + size + "}}\n" +
+			"spec: {runStrategy: Always, template: {spec: {hostname: " + name + ", domain: {cpu: {cores: 2}, memory: {guest: " + memory + "}, devices: {rng: {}, disks: [{name: root, disk: {bus: virtio}}]}}, " +
+			"volumes: [{name: root, persistentVolumeClaim: {claimName: " + name + "-root}}]}}}\n")
+	}
+	return out.String()
+}
+
+// TestLearn learns presets, writes them with sparse VMs, and expands these with the presets.
+func TestLearn(t *testing.T) {
+	given := learnedFleet()
+	out := call(t, given, "learn", "-f", "-").fine(t)
+	golden.Equal(t, "testdata/learn/presets.out.yaml", out.out)
+	folder := filepath.Join(t.TempDir(), "fleet")
+	golden.Equal(t, "testdata/learn/table.out.txt", call(t, given, "learn", "-f", "-", "--write", folder).fine(t).out)
+	golden.Equal(t, "testdata/learn/vm.out.yaml", read(t, filepath.Join(folder, "vms", "shop", "db-1.yaml")))
+	golden.Stale(t, "testdata/learn/*.out.*")
+
+	enforced := filepath.Join(t.TempDir(), "presets.yaml")
+	if err := os.WriteFile(enforced, []byte(strings.ReplaceAll(out.out, "mode: Audit", "mode: Enforce")), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	now := call(t, "", "expand", "-f", filepath.Join(folder, "vms"), "-f", enforced, "-o", "json").fine(t)
+	before := call(t, given, "expand", "-f", "-", "-o", "json").fine(t)
+	record := regexp.MustCompile(`(?m)"annotations": \{\s*"virtwright.dev/provenance": .*\s*\},?$`)
+	if diff := cmp.Diff(record.ReplaceAllString(before.out, ""), record.ReplaceAllString(now.out, "")); diff != "" {
+		t.Errorf("VMs expand to something else (-before, +now):\n%s", diff)
+	}
+}
+
+// TestLearnRejects names wrong flags and input, and writes nothing.
+func TestLearnRejects(t *testing.T) {
+	exists := t.TempDir()
+	folder := filepath.Join(exists, "fleet")
+	for _, test := range []struct {
+		text string
+		args []string
+		want string
+	}{
+		{learnedFleet(), []string{"--min-support", "1"}, "--min-support 1: must be 2 or more"},
+		{learnedFleet(), []string{"--max-presets", "-1"}, "--max-presets -1: must be 0 or more"},
+		{learnedFleet(), []string{"--write", exists}, "exists: name a new folder"},
+		{learnedFleet(), []string{"--write", folder, "-o", "yaml"}, "--write and -o are mutually exclusive"},
+		{learnedFleet(), []string{"--write", filepath.Join(exists, "no", "fleet")}, "/no is not a folder: create it first"},
+		{"apiVersion: v1\nkind: Namespace\nmetadata: {name: shop}\n", nil, "no VirtualMachine or VirtualMachineInstance in -f -"},
+	} {
+		out := call(t, test.text, append([]string{"learn", "-f", "-"}, test.args...)...)
+		if out.code == 0 {
+			t.Errorf("%v: exit code 0", test.args)
+		}
+		says(t, out.err, test.want)
+	}
+	if left, err := os.ReadDir(exists); err != nil || len(left) > 0 {
+		t.Errorf("left behind: %v, %v", left, err)
+	}
+}

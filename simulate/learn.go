@@ -1,0 +1,176 @@
+package simulate
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"reflect"
+	"slices"
+
+	"github.com/virtwright/virtwright/api/v1alpha1"
+	"github.com/virtwright/virtwright/fleet/learn"
+	"github.com/virtwright/virtwright/presets"
+	"github.com/virtwright/virtwright/simulate/manifest"
+)
+
+// A LearnReport has learned presets, and the VMs that are sparse with them.
+type LearnReport struct {
+	*learn.Result
+	// VMs are in the order of the input. Those with an error are not learned from.
+	VMs []LearnedVM
+	// Notes name ignored objects.
+	Notes []string
+}
+
+// A LearnedVM is a VM with and without learned presets.
+type LearnedVM struct {
+	VM
+	// Before and After are its fields that existing presets and the platform do not give, without
+	// and with learned presets.
+	Before, After int
+	// Object is the VM without the fields that presets give.
+	Object map[string]any
+	// Stored is the VM as the cluster stores it in both cases.
+	Stored map[string]any
+	// Err is a *Rejection if the cluster would reject the VM.
+	Err error
+	// givenBy counts the fields that presets give.
+	givenBy map[string]int
+}
+
+// Learn finds presets for the VMs of the input, and makes the VMs sparse with them. Existing
+// presets stay. Each VM is checked: the cluster stores the same object for it as before.
+func Learn(ctx context.Context, objects []manifest.Object, settings Settings, o learn.Options, progress func(done int)) (*LearnReport, error) {
+	c, err := NewCluster(ctx, objects, settings)
+	if err != nil {
+		return nil, err
+	}
+	out := &LearnReport{Notes: c.Notes}
+	var vms []learn.VM
+	for x := range InOrder(ctx, slices.Values(c.VMs), c.before) {
+		if out.VMs = append(out.VMs, x.LearnedVM); x.Err == nil {
+			vms = append(vms, x.from)
+		}
+		progress(len(out.VMs))
+	}
+	if o.Taken == nil {
+		o.Taken = map[string]bool{}
+	}
+	for p := range c.snapshot.All() {
+		name, _ := presets.SplitRef(p.Ref)
+		o.Taken[name] = true
+		o.Below = min(o.Below, int(p.Priority))
+	}
+	o.Check = func(p v1alpha1.Preset) error {
+		raw, err := json.Marshal(p)
+		if err != nil {
+			return err
+		}
+		return settings.checkPreset(ctx, raw, p.GetObjectKind().GroupVersionKind().Kind)
+	}
+	if out.Result, err = learn.Learn(ctx, vms, o); err != nil {
+		return nil, err
+	}
+	made, err := enforced(out.Presets)
+	if err != nil {
+		return nil, err
+	}
+	with, err := NewCluster(ctx, slices.Concat(objects, made), settings)
+	if err != nil {
+		return nil, fmt.Errorf("learned presets are rejected: %w", err)
+	}
+	i := 0
+	for x := range InOrder(ctx, slices.Values(out.VMs), with.after) {
+		out.VMs[i] = x
+		i++
+		progress(len(out.VMs) + i)
+	}
+	for i, p := range out.Presets {
+		out.Presets[i].Saved = 0 // the search counts what existing presets and exclusions prevent
+		for _, x := range out.VMs {
+			if in := p.Object.GetNamespace(); in == "" || in == x.Namespace {
+				out.Presets[i].Saved += x.givenBy[presets.RefOf(p.Object)]
+			}
+		}
+	}
+	return out, ctx.Err()
+}
+
+type beforeLearning struct {
+	LearnedVM
+	from learn.VM
+}
+
+func (c *Cluster) before(ctx context.Context, m VM) (out beforeLearning) {
+	out.VM = m
+	out.from, out.Stored, out.Err = c.abridged(ctx, m)
+	if out.Err != nil {
+		return out
+	}
+	fields, err := presets.Fields(m.Kind, out.from.Object)
+	out.Before, out.Err = len(fields), err
+	return out
+}
+
+// abridged returns a VM without fields that existing presets and the platform give it, and as it
+// would be stored.
+func (c *Cluster) abridged(ctx context.Context, m VM) (out learn.VM, stored map[string]any, err error) {
+	full, err := c.asNew(m)
+	if err != nil {
+		return out, nil, err
+	}
+	if stored, err = c.admitted(ctx, full); err != nil {
+		return out, nil, err
+	}
+	object, err := c.settings.Engine.Abridge(ctx, c.snapshot, c.request(ctx, full))
+	if err != nil {
+		return out, nil, full.rejection(err)
+	}
+	out = learn.VM{Kind: m.Kind, Namespace: c.namespace(m.Namespace), Object: object}
+	if !unnamed(full.Name) {
+		out.Name = full.Name
+	}
+	return out, stored, nil
+}
+
+func (c *Cluster) after(ctx context.Context, x LearnedVM) LearnedVM {
+	if x.Err != nil {
+		return x
+	}
+	full, sparse, stored, err := c.sparsify(ctx, x.VM)
+	if err == nil && !reflect.DeepEqual(stored, x.Stored) {
+		err = fmt.Errorf("%s: learned presets would change %s", x.Where, x.VM)
+	}
+	if x.Err = err; err != nil {
+		return x
+	}
+	x.After, x.Object, x.givenBy = len(sparse.Kept), c.asSent(full, sparse.Object), map[string]int{}
+	fields, err := presets.Fields(x.Kind, x.Stored)
+	by := make(map[string]string, len(sparse.Given))
+	for _, o := range sparse.Given {
+		by[o.Path.String()] = o.By.Preset
+	}
+	for _, leaf := range fields { // without keys of elements
+		x.givenBy[by[leaf.Path.String()]]++
+	}
+	x.Err = err
+	return x
+}
+
+// enforced returns presets as objects of mode Enforce.
+func enforced(of []learn.Preset) (out []manifest.Object, err error) {
+	for i, p := range of {
+		object, _ := p.Object.DeepCopyObject().(v1alpha1.Preset)
+		object.GetSpec().Mode = v1alpha1.ModeEnforce
+		raw, err := json.Marshal(object)
+		if err != nil {
+			return nil, fmt.Errorf("cannot encode %s: %w", presets.RefOf(object), err)
+		}
+		made, err := manifest.Inline(raw, manifest.Position{File: "learned presets", Document: i + 1})
+		if err != nil {
+			return nil, err
+		}
+		out = append(out, made...)
+	}
+	return out, nil
+}
