@@ -1,0 +1,234 @@
+package learn
+
+import (
+	"fmt"
+	"math/bits"
+	"math/rand/v2"
+	"slices"
+	"testing"
+
+	"github.com/virtwright/virtwright/presets"
+	"github.com/virtwright/virtwright/test/cases"
+)
+
+// smallFleet returns VMs with few labels and fields. Some fields follow from the labels.
+func smallFleet(seed uint64) []VM {
+	r := rand.New(rand.NewPCG(seed, 2))
+	from := map[string][]string{}
+	fields := []string{"hostname", "subdomain", "schedulerName", "priorityClassName", "architecture", "dnsPolicy"}
+	for _, label := range []string{"a", "b"} {
+		for range 1 + r.IntN(3) {
+			from[label] = append(from[label], fields[r.IntN(len(fields))])
+		}
+	}
+	out := make([]VM, 4+r.IntN(5))
+	for i := range out {
+		labels := map[string]any{"a": fmt.Sprint(r.IntN(2)), "b": fmt.Sprint(r.IntN(2))}
+		spec := map[string]any{"domain": map[string]any{"devices": map[string]any{}, "memory": map[string]any{"guest": "1Gi"}}}
+		for label, of := range from {
+			for _, field := range of {
+				spec[field] = fmt.Sprint("x", labels[label])
+			}
+		}
+		for _, field := range fields {
+			if r.IntN(12) == 0 {
+				spec[field] = fmt.Sprint("y", r.IntN(2))
+			}
+		}
+		out[i] = VM{Kind: presets.VirtualMachine, Name: fmt.Sprint("vm-", i), Object: map[string]any{
+			"apiVersion": "kubevirt.io/v1", "kind": "VirtualMachine", "metadata": map[string]any{"name": fmt.Sprint("vm-", i), "labels": labels},
+			"spec": map[string]any{"template": map[string]any{"spec": spec}},
+		}}
+	}
+	return out
+}
+
+// cost is that of choices with the fields of VMs that they do not save.
+func (f *fleet) cost(chosen []*choice) int {
+	out := 0
+	for _, is := range chosen {
+		out += is.cost()
+	}
+	for i, c := range f.classes {
+		given := givers(chosen, i)
+		for _, row := range c.rows {
+			for path, value := range f.rows[row].fields {
+				if by, is := given[path]; !is || chosen[by].values[path] != value {
+					out++
+				}
+			}
+		}
+	}
+	return out
+}
+
+// least is a lower bound of the cost of any choices: for each set of selectors, the least cost of
+// each field. A VM is saved if any of its selectors gives its value.
+func (f *fleet) least(selectors []selector) int {
+	c := &chooser{fleet: f, selectors: selectors, given: make([]map[int]*choice, len(f.classes))}
+	values := make([]map[int]int, len(selectors)) // the value that a selector may give, by path
+	for at := range selectors {
+		values[at] = map[int]int{}
+		for _, g := range c.gains(at, 0) {
+			values[at][g.path] = g.value
+		}
+	}
+	best := -1
+	for open := range 1 << len(selectors) {
+		cost := 0
+		for at, s := range selectors {
+			if open>>at&1 == 1 {
+				cost += 1 + len(s.terms)
+			}
+		}
+		for path := range f.paths {
+			cost += f.leastOf(path, open, selectors, values)
+		}
+		if best < 0 || cost < best {
+			best = cost
+		}
+	}
+	return best
+}
+
+func (f *fleet) leastOf(path, open int, selectors []selector, values []map[int]int) int {
+	best := -1
+	for give := open; ; give = (give - 1) & open {
+		cost := bits.OnesCount(uint(give))
+		for i, c := range f.classes {
+			for _, row := range c.rows {
+				value, has := f.rows[row].fields[path]
+				saved := false
+				for at := range selectors {
+					if v, gives := values[at][path]; give>>at&1 == 1 && gives && v == value && selectors[at].extent.has(i) {
+						saved = true
+					}
+				}
+				if has && !saved {
+					cost++
+				}
+			}
+		}
+		if best < 0 || cost < best {
+			best = cost
+		}
+		if give == 0 {
+			return best
+		}
+	}
+}
+
+// TestNearOptimum compares presets of small fleets with a lower bound of any presets.
+func TestNearOptimum(t *testing.T) {
+	all, least, equal, before, made := 0, 0, 0, 0, 0
+	n := cases.Of(200)
+	for seed := range n {
+		f, err := newFleet(smallFleet(uint64(seed)), Options{Support: 2}, nil)
+		if err != nil {
+			t.Fatal(err)
+		}
+		chosen, err := f.choose(t.Context())
+		if err != nil {
+			t.Fatal(err)
+		}
+		selectors, err := f.selectors(t.Context())
+		if err != nil {
+			t.Fatal(err)
+		}
+		got, bound := f.cost(chosen), f.least(selectors)
+		before, made = before+f.cost(nil), made+len(chosen)
+		if got < bound {
+			t.Fatalf("seed %d: %d is less than the bound of %d", seed, got, bound)
+		}
+		if got == bound {
+			equal++
+		} else {
+			t.Logf("seed %d: %d, bound %d", seed, got, bound)
+		}
+		all, least = all+got, least+bound
+	}
+	t.Logf("%d of %d are optimal; of %d fields, %d are left with %d presets, bound %d", equal, n, before, all, made, least)
+	if made == 0 || all >= before {
+		t.Error("no preset saves anything")
+	}
+	if all*100 > least*105 {
+		t.Errorf("%d fields, want at most 1.05 of %d", all, least)
+	}
+}
+
+// largeFleet returns VMs of namespaces with tiers, whose fields follow from size, system and tier,
+// but for some.
+func largeFleet(seed uint64) []VM {
+	r := rand.New(rand.NewPCG(seed, 3))
+	out := make([]VM, 120)
+	for i := range out {
+		tier, size, system := r.IntN(3), r.IntN(4), r.IntN(3)
+		name := fmt.Sprint("vm-", i)
+		spec := map[string]any{
+			"domain":   map[string]any{"devices": map[string]any{}, "memory": map[string]any{"guest": fmt.Sprint(1<<size, "Gi")}, "cpu": map[string]any{"cores": 1 << size, "model": "host"}},
+			"hostname": name, "schedulerName": fmt.Sprint("tier-", tier), "priorityClassName": fmt.Sprint("tier-", tier),
+			"architecture": fmt.Sprint("system-", system), "dnsPolicy": fmt.Sprint("system-", system, "-", tier/2),
+			"terminationGracePeriodSeconds": 30, "evictionStrategy": "LiveMigrate",
+		}
+		for _, field := range []string{"schedulerName", "architecture", "dnsPolicy", "evictionStrategy"} {
+			if r.IntN(50) == 0 {
+				spec[field] = "other"
+			}
+		}
+		namespace := fmt.Sprint("team-", r.IntN(4), "-", tier)
+		out[i] = VM{
+			Kind: presets.VirtualMachine, Name: name,
+			Namespace: presets.Namespace{Name: namespace, Labels: map[string]string{"kubernetes.io/metadata.name": namespace, "tier": fmt.Sprint(tier)}},
+			Object: map[string]any{
+				"apiVersion": "kubevirt.io/v1", "kind": "VirtualMachine",
+				"metadata": map[string]any{"name": name, "labels": map[string]any{"size": fmt.Sprint(size), "system": fmt.Sprint(system)}},
+				"spec":     map[string]any{"template": map[string]any{"spec": spec}},
+			},
+		}
+	}
+	return out
+}
+
+// baseline returns a preset for each feature of some kinds, with the most frequent value of each
+// field that all of its VMs have.
+func (f *fleet) baseline(selectors []selector, kinds ...featureKind) (out []*choice) {
+	c := &chooser{fleet: f, selectors: selectors, given: make([]map[int]*choice, len(f.classes))}
+	for at, s := range selectors {
+		if len(s.terms) != 1 || !slices.Contains(kinds, f.features[s.terms[0]].kind) {
+			continue
+		}
+		is := &choice{selector: s, values: map[int]int{}, rank: len(out)}
+		for _, g := range c.gains(at, 0) {
+			is.values[g.path] = g.value
+		}
+		out = append(out, is)
+	}
+	return out
+}
+
+// TestBaselines compares with simpler ways: a preset for each namespace, or for each label.
+func TestBaselines(t *testing.T) {
+	for seed := range cases.Of(20) {
+		f, err := newFleet(largeFleet(uint64(seed)), Options{Support: 3}, nil)
+		if err != nil {
+			t.Fatal(err)
+		}
+		chosen, err := f.choose(t.Context())
+		if err != nil {
+			t.Fatal(err)
+		}
+		selectors, err := f.selectors(t.Context())
+		if err != nil {
+			t.Fatal(err)
+		}
+		got, none := f.cost(chosen), f.cost(nil)
+		for name, other := range map[string][]*choice{
+			"majority by namespace": f.baseline(selectors, namespace),
+			"majority by label":     f.baseline(selectors, label, namespaceLabel),
+		} {
+			if cost := f.cost(other); got >= cost || cost >= none {
+				t.Errorf("seed %d: %d fields, %s %d, without presets %d", seed, got, name, cost, none)
+			}
+		}
+	}
+}
