@@ -201,6 +201,13 @@ func TestLearnedPresets(t *testing.T) {
 	if len(report.Unusual) == 0 || report.HeldOut.VMs == 0 || report.HeldOut.Saved*10 < report.HeldOut.Fields*7 {
 		t.Errorf("%d unusual fields; held out: %+v", len(report.Unusual), report.HeldOut)
 	}
+	findings, err := simulate.Lint(t.Context(), asObjects(t, report.Presets), simulate.Settings{Engine: &presets.Engine{}, Rules: &validation.Config{Addon: true}, Namespace: "default"})
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, finding := range findings.Findings {
+		t.Errorf("%s: %s", finding.ID, finding.Message)
+	}
 	few, _ := learned(t, text, learn.Options{Support: 3, Presets: 2})
 	if len(few.Presets) != 2 {
 		t.Errorf("got %d presets, want 2", len(few.Presets))
@@ -210,6 +217,24 @@ func TestLearnedPresets(t *testing.T) {
 			t.Errorf("%s selects %d VMs", presets.RefOf(p.Object), p.VMs)
 		}
 	}
+}
+
+// asObjects returns presets in mode Enforce.
+func asObjects(t *testing.T, of []learn.Preset) []manifest.Object {
+	t.Helper()
+	var text strings.Builder
+	for _, p := range of {
+		raw, err := yaml.Marshal(p.Object)
+		if err != nil {
+			t.Fatal(err)
+		}
+		text.WriteString("---\n" + strings.Replace(string(raw), "mode: Audit", "mode: Enforce", 1))
+	}
+	objects, err := manifest.Parse("presets.yaml", []byte(text.String()))
+	if err != nil {
+		t.Fatal(err)
+	}
+	return objects
 }
 
 // TestLearnBesideOthers: learned presets overrule no existing preset, and no preset has headers.

@@ -337,14 +337,27 @@ func (c *chooser) drop(of *choice, path int) {
 	delete(of.values, path)
 }
 
-// differ reports whether two choices give a VM different values of a field.
+// differ reports whether a VM, perhaps a future one, can get different values of a field from two
+// choices.
 func (c *chooser) differ(a, b *choice) bool {
-	if !slices.ContainsFunc(a.extent.and(b.extent), func(word uint64) bool { return word != 0 }) {
+	if c.exclude(a, b) {
 		return false
 	}
 	for path, value := range a.values {
 		if other, both := b.values[path]; both && other != value {
 			return true
+		}
+	}
+	return false
+}
+
+// exclude reports whether no VM has the terms of both choices.
+func (c *chooser) exclude(a, b *choice) bool {
+	for _, one := range c.terms(a) {
+		for _, other := range c.terms(b) {
+			if one.kind == other.kind && one.key == other.key && one.value != other.value {
+				return true
+			}
 		}
 	}
 	return false
