@@ -141,19 +141,21 @@ func (c *Cluster) after(ctx context.Context, x LearnedVM) LearnedVM {
 	if err == nil && !reflect.DeepEqual(stored, x.Stored) {
 		err = fmt.Errorf("%s: learned presets would change %s", x.Where, x.VM)
 	}
+	var fields []presets.Leaf
+	if err == nil {
+		fields, err = presets.Fields(x.Kind, x.Stored) // without keys of elements
+	}
 	if x.Err = err; err != nil {
 		return x
 	}
 	x.After, x.Object, x.givenBy = len(sparse.Kept), c.asSent(full, sparse.Object), map[string]int{}
-	fields, err := presets.Fields(x.Kind, x.Stored)
 	by := make(map[string]string, len(sparse.Given))
 	for _, o := range sparse.Given {
 		by[o.Path.String()] = o.By.Preset
 	}
-	for _, leaf := range fields { // without keys of elements
+	for _, leaf := range fields {
 		x.givenBy[by[leaf.Path.String()]]++
 	}
-	x.Err = err
 	return x
 }
 

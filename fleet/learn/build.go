@@ -215,7 +215,7 @@ func (f *fleet) unusual(chosen []*choice, made []Preset) (out []Unusual) {
 		}
 	}
 	slices.SortFunc(out, func(a, b Unusual) int {
-		return cmp.Or(compare(a.Namespace, b.Namespace), compare(a.Name, b.Name), compare(a.Path.String(), b.Path.String()))
+		return cmp.Or(strings.Compare(a.Namespace, b.Namespace), strings.Compare(a.Name, b.Name), strings.Compare(a.Path.String(), b.Path.String()))
 	})
 	return out
 }

@@ -47,7 +47,7 @@ var sources = []struct {
 }{
 	{of: func(r row) map[string]string { return r.Namespace.Labels }, expression: "namespaceObject.metadata.labels"},
 	{of: func(r row) map[string]string { return r.Namespace.Annotations }, expression: "namespaceObject.metadata.annotations"},
-	{of: func(r row) map[string]string { return ownLabels(r.object) }, ofVM: true, expression: "object.metadata.labels"},
+	{of: func(r row) map[string]string { return r.labels }, ofVM: true, expression: "object.metadata.labels"},
 }
 
 func (f *fleet) derivation(path int, rows []row) (derivation, bool) {

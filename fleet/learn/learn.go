@@ -12,6 +12,7 @@ import (
 	"context"
 	"hash/fnv"
 	"slices"
+	"strings"
 
 	"github.com/virtwright/virtwright/api/v1alpha1"
 	"github.com/virtwright/virtwright/presets"
@@ -173,7 +174,7 @@ func lower(chosen []*choice, o Options) {
 
 func byNamespace(vms []VM) (out [][]VM) {
 	sorted := slices.Clone(vms)
-	slices.SortStableFunc(sorted, func(a, b VM) int { return compare(a.Namespace.Name, b.Namespace.Name) })
+	slices.SortStableFunc(sorted, func(a, b VM) int { return strings.Compare(a.Namespace.Name, b.Namespace.Name) })
 	for len(sorted) > 0 {
 		n := slices.IndexFunc(sorted, func(m VM) bool { return m.Namespace.Name != sorted[0].Namespace.Name })
 		if n < 0 {

@@ -118,23 +118,30 @@ func (f *fleet) leastOf(path, open int, selectors []selector, values []map[int]i
 	}
 }
 
+// chosenFor returns a fleet with the choices for it, and all selectors.
+func chosenFor(t *testing.T, vms []VM, o Options) (*fleet, []*choice, []selector) {
+	t.Helper()
+	f, err := newFleet(vms, o, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	chosen, err := f.choose(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	selectors, err := f.selectors(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	return f, chosen, selectors
+}
+
 // TestNearOptimum compares presets of small fleets with a lower bound of any presets.
 func TestNearOptimum(t *testing.T) {
 	all, least, equal, before, made := 0, 0, 0, 0, 0
 	n := cases.Of(200)
 	for seed := range n {
-		f, err := newFleet(smallFleet(uint64(seed)), Options{Support: 2}, nil)
-		if err != nil {
-			t.Fatal(err)
-		}
-		chosen, err := f.choose(t.Context())
-		if err != nil {
-			t.Fatal(err)
-		}
-		selectors, err := f.selectors(t.Context())
-		if err != nil {
-			t.Fatal(err)
-		}
+		f, chosen, selectors := chosenFor(t, smallFleet(uint64(seed)), Options{Support: 2})
 		got, bound := f.cost(chosen), f.least(selectors)
 		before, made = before+f.cost(nil), made+len(chosen)
 		if got < bound {
@@ -209,18 +216,7 @@ func (f *fleet) baseline(selectors []selector, kinds ...featureKind) (out []*cho
 // TestBaselines compares with simpler ways: a preset for each namespace, or for each label.
 func TestBaselines(t *testing.T) {
 	for seed := range cases.Of(20) {
-		f, err := newFleet(largeFleet(uint64(seed)), Options{Support: 3}, nil)
-		if err != nil {
-			t.Fatal(err)
-		}
-		chosen, err := f.choose(t.Context())
-		if err != nil {
-			t.Fatal(err)
-		}
-		selectors, err := f.selectors(t.Context())
-		if err != nil {
-			t.Fatal(err)
-		}
+		f, chosen, selectors := chosenFor(t, largeFleet(uint64(seed)), Options{Support: 3})
 		got, none := f.cost(chosen), f.cost(nil)
 		for name, other := range map[string][]*choice{
 			"majority by namespace": f.baseline(selectors, namespace),

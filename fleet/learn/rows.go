@@ -12,8 +12,6 @@ import (
 	"github.com/virtwright/virtwright/presets/provenance"
 )
 
-func compare(a, b string) int { return strings.Compare(a, b) }
-
 // A fleet has the fields of VMs, in which names are generalized.
 type fleet struct {
 	Options
@@ -39,7 +37,8 @@ type fleet struct {
 type row struct {
 	VM
 	object   map[string]any // generalized
-	fields   map[int]int    // the number of the value, by the number of the path
+	labels   map[string]string
+	fields   map[int]int // the number of the value, by the number of the path
 	features []feature
 }
 
@@ -74,6 +73,7 @@ func newFleet(vms []VM, o Options, selecting map[string]bool) (*fleet, error) {
 		if m.Name != "" {
 			r.object, _ = generalized(m.Object, m.Name, names).(map[string]any)
 		}
+		r.labels = ownLabels(r.object)
 		fields, err := presets.Fields(m.Kind, r.object)
 		if err != nil {
 			return nil, fmt.Errorf("cannot read %s/%s: %w", m.Namespace.Name, m.Name, err)
@@ -170,7 +170,7 @@ func (f *fleet) isLearned(r row, leaf presets.Leaf, text string) bool {
 			continue
 		}
 		key := leaf.Path[len(at)].Name
-		onVM := len(at) == len(templateLabels) && ownLabels(r.object)[key] == leaf.Value
+		onVM := len(at) == len(templateLabels) && r.labels[key] == leaf.Value
 		return onVM || f.selecting != nil && !f.selecting[key]
 	}
 	return !presets.MayHoldSecret(text) && !strings.Contains(text, "httpHeaders") && !slices.ContainsFunc(kept, leaf.Path.HasPrefix)
@@ -186,7 +186,7 @@ func (f *fleet) classify() {
 	}
 	maps.DeleteFunc(count, func(_ feature, n int) bool { return n < f.Support })
 	f.features = slices.SortedFunc(maps.Keys(count), func(a, b feature) int {
-		return cmp.Or(cmp.Compare(a.kind, b.kind), compare(a.key, b.key), compare(a.value, b.value))
+		return cmp.Or(cmp.Compare(a.kind, b.kind), strings.Compare(a.key, b.key), strings.Compare(a.value, b.value))
 	})
 	numbers := make(map[feature]int, len(f.features))
 	for i, is := range f.features {
