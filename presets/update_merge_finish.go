@@ -2,6 +2,7 @@ package presets
 
 import (
 	"fmt"
+	"maps"
 	"reflect"
 	"slices"
 
@@ -120,11 +121,11 @@ func restoreElementOrder(list, sent []any, s *schema) {
 	}
 }
 
-// storeRecord keeps the stored text if nothing else changes: a policy rejects changes of it alone.
+// storeRecord keeps the stored text while neither the VM nor the source of a field changes.
 func (m *merger) storeRecord() error {
 	isSame := equalJSON(m.result.root["spec"], m.old["spec"]) && !differAt(m.result.root, m.old, vmLabels)
 	switch {
-	case m.recordUnreadable || isSame && !m.selectionChanged() && !m.reapplies():
+	case m.recordUnreadable || isSame && !m.selectionChanged() && !m.reapplies() && !m.hasNewSources():
 		m.keepRecordText(m.result)
 	case m.result.record.Empty():
 		m.result.dropProvenance(m.result.record)
@@ -132,6 +133,30 @@ func (m *merger) storeRecord() error {
 		return m.result.annotate()
 	}
 	return nil
+}
+
+// hasNewSources reports whether other presets give fields than before, even if the values are equal:
+// so does a manifest that leaves out what presets give.
+func (m *merger) hasNewSources() bool {
+	stored, err := provenance.Decode(m.recordText) // u.record is the result now
+	if err != nil {
+		stored = provenance.New()
+	}
+	return !maps.Equal(givers(stored), givers(m.result.record))
+}
+
+type giver struct {
+	preset string
+	role   provenance.Role
+}
+
+func givers(of *provenance.Record) map[string]giver {
+	out := map[string]giver{}
+	for p, n := range of.Decided() {
+		s := of.Sources[n.Source]
+		out[p.String()] = giver{s.Preset, s.Role}
+	}
+	return out
 }
 
 // forgetAbsent removes from the record that absent containers were written empty.

@@ -312,3 +312,41 @@ func TestLaunch(t *testing.T) {
 		object: instance(map[string]any{"domain": "x"}), err: []string{"spec.domain: Invalid value"},
 	}.run(t)
 }
+
+// TestLeavesToPresets: fields that an author leaves to presets are theirs from then on, although no
+// value changes. So a later change of the presets reaches them.
+func TestLeavesToPresets(t *testing.T) {
+	full := `{apiVersion: kubevirt.io/v1, kind: VirtualMachine, metadata: {name: a, namespace: lab}, spec: {runStrategy: Always, template: {spec: {
+domain: {cpu: {cores: 2}, memory: {guest: 2Gi}, devices: {disks: [{name: root, disk: {bus: virtio}}]}}, volumes: [{name: root, emptyDisk: {capacity: 1Gi}}]}}}}`
+	gives := func(guest string) []v1alpha1.Preset {
+		return []v1alpha1.Preset{presettest.Cluster("p", `defaults: {spec: {template: {spec: {
+domain: {cpu: {cores: 2}, memory: {guest: `+guest+`}, devices: {disks: [{name: root, disk: {bus: virtio}}]}}, volumes: [{name: root, emptyDisk: {capacity: 1Gi}}]}}}}`)}
+	}
+	sparse := `{apiVersion: kubevirt.io/v1, kind: VirtualMachine, metadata: {name: a, namespace: lab}, spec: {template: {spec: {domain: {cpu: {cores: 2}}}}}}`
+	stored := marshal(t, resolveCase{object: full}.run(t).Object())
+	before := edited(t, stored, func(vm map[string]any) { delete(vm["metadata"].(map[string]any), "annotations") })
+
+	update := func(sent, old []byte, by []v1alpha1.Preset) []byte {
+		t.Helper()
+		return marshal(t, resolveCase{presets: by, object: string(sent), old: string(old)}.run(t).Object())
+	}
+	now := update(presettest.JSON(sparse), stored, gives("2Gi"))
+	if got := edited(t, now, func(vm map[string]any) { delete(vm["metadata"].(map[string]any), "annotations") }); string(got) != string(before) {
+		t.Errorf("the VM changes:\n%s\n%s", before, got)
+	}
+	if again := update(presettest.JSON(sparse), now, gives("2Gi")); string(again) != string(now) {
+		t.Errorf("the same manifest changes the VM again:\n%s\n%s", now, again)
+	}
+	after := update(edited(t, now, func(vm map[string]any) {
+		annotations, _ := vm["metadata"].(map[string]any)["annotations"].(map[string]any)
+		if annotations == nil {
+			t.Fatal("the record names no preset")
+		}
+		annotations[v1alpha1.AnnotationReapply] = "1"
+	}), now, gives("4Gi"))
+	for _, want := range []string{`"guest":"4Gi"`, `"cores":2`, `"runStrategy":"Always"`, `"capacity":"1Gi"`} {
+		if !strings.Contains(string(after), want) {
+			t.Errorf("a reapply lacks %s: %s", want, after)
+		}
+	}
+}

@@ -162,11 +162,9 @@ func (c *Cluster) after(ctx context.Context, x LearnedVM) LearnedVM {
 // enforced returns presets as objects of mode Enforce.
 func enforced(of []learn.Preset) (out []manifest.Object, err error) {
 	for i, p := range of {
-		object, _ := p.Object.DeepCopyObject().(v1alpha1.Preset)
-		object.GetSpec().Mode = v1alpha1.ModeEnforce
-		raw, err := json.Marshal(object)
+		raw, err := json.Marshal(p.Object)
 		if err != nil {
-			return nil, fmt.Errorf("cannot encode %s: %w", presets.RefOf(object), err)
+			return nil, fmt.Errorf("cannot encode %s: %w", presets.RefOf(p.Object), err)
 		}
 		made, err := manifest.Inline(raw, manifest.Position{File: "learned presets", Document: i + 1})
 		if err != nil {
@@ -174,5 +172,5 @@ func enforced(of []learn.Preset) (out []manifest.Object, err error) {
 		}
 		out = append(out, made...)
 	}
-	return out, nil
+	return enforce(out)
 }

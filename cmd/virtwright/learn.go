@@ -60,17 +60,21 @@ func newLearn(shown string, s streams) *cobra.Command {
 		Use: "learn [-f FILE...] [TYPE/NAME...] [--write FOLDER]", Short: "Find presets that make existing virtual machines sparse",
 		Long: learnHelp, Example: learnExamples, Args: named,
 	}
-	o.setUp(c, shown, []string{"yaml", "json", "table"}, func(ctx context.Context, args []string) error { return o.run(ctx, s, args) }, o.checkOptions)
+	o.setUp(c, shown, []string{"yaml", "json", "table"}, func(ctx context.Context, args []string) error { return o.run(ctx, s, args) }, o.checkLimits, o.checkWrite)
 	o.declareValidation(c)
-	c.Flags().IntVar(&o.options.Presets, "max-presets", 0, "largest number of presets, with --namespaced in each namespace; 0 for no limit")
-	c.Flags().IntVar(&o.options.Support, "min-support", 3, "a preset sets a field only if that saves the field in at least so many VMs")
-	c.Flags().BoolVar(&o.options.Namespaced, "namespaced", false, "learn a VirtualMachinePreset for each namespace, instead of ClusterVirtualMachinePresets")
+	o.declareLimits(c)
 	c.Flags().StringVar(&o.folder, "write", "", "new `folder` for presets and sparse VMs; print a table")
 	c.ValidArgsFunction = o.connection.complete(0)
 	return c
 }
 
-func (o *learnCommand) checkOptions(c *cobra.Command) error {
+func (o *learnCommand) declareLimits(c *cobra.Command) {
+	c.Flags().IntVar(&o.options.Presets, "max-presets", 0, "largest number of presets, with --namespaced in each namespace; 0 for no limit")
+	c.Flags().IntVar(&o.options.Support, "min-support", 3, "a preset sets a field only if that saves the field in at least so many VMs")
+	c.Flags().BoolVar(&o.options.Namespaced, "namespaced", false, "learn a VirtualMachinePreset for each namespace, instead of ClusterVirtualMachinePresets")
+}
+
+func (o *learnCommand) checkLimits(*cobra.Command) error {
 	var problems []error
 	if o.options.Presets < 0 {
 		problems = append(problems, fmt.Errorf("--max-presets %d: must be 0 or more", o.options.Presets))
@@ -78,10 +82,14 @@ func (o *learnCommand) checkOptions(c *cobra.Command) error {
 	if o.options.Support < 2 {
 		problems = append(problems, fmt.Errorf("--min-support %d: must be 2 or more, because a preset for one VM saves nothing", o.options.Support))
 	}
+	return errors.Join(problems...)
+}
+
+func (o *learnCommand) checkWrite(c *cobra.Command) error {
 	if o.folder != "" && c.Flags().Changed("output") {
-		problems = append(problems, errors.New("--write and -o are mutually exclusive"))
+		return errors.Join(errors.New("--write and -o are mutually exclusive"), o.checkFolder())
 	}
-	return errors.Join(append(problems, o.checkFolder())...)
+	return o.checkFolder()
 }
 
 func (o *learnCommand) checkFolder() error {

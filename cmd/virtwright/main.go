@@ -141,7 +141,7 @@ func newRoot(name string, s streams) *cobra.Command {
 			root.AddCommand(c)
 		}
 	}
-	add(groupOffline, newExpand(shown, s), newSparsify(shown, s), newLearn(shown, s), newExplain(shown, s), newValidate(shown, s), newLint(shown, s), newTest(shown, s), newPlan(shown, s), newDrift(shown, s), newViolations(shown, s), newExceptions(shown, s), newRender(shown, s), newPlayground(shown, s, site.Files()), newImport(shown, s))
+	add(groupOffline, newExpand(shown, s), newSparsify(shown, s), newLearn(shown, s), newAdopt(shown, s), newExplain(shown, s), newValidate(shown, s), newLint(shown, s), newTest(shown, s), newPlan(shown, s), newDrift(shown, s), newViolations(shown, s), newExceptions(shown, s), newRender(shown, s), newPlayground(shown, s, site.Files()), newImport(shown, s))
 	add(groupCluster, newPower(verbStart, shown, s), newPower(verbStop, shown, s), newPower(verbRestart, shown, s),
 		newPower("pause", shown, s), newPower("unpause", shown, s), newPower("reset", shown, s), newPower("softreboot", shown, s),
 		newConsole(shown, s), newVNC(shown, s), newHistory(shown, s), newReapply(shown, s), newRollout(shown, s))

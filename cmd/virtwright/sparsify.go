@@ -168,7 +168,8 @@ func rewrite(vms []sparseVM) ([]sparseVM, error) {
 	}
 	var problems []error
 	for _, file := range slices.Sorted(maps.Keys(parts)) {
-		if err := rewriteFile(file, parts[file]); err != nil {
+		prune := func(content []byte) ([]byte, error) { return manifest.Prune(file, content, parts[file]) }
+		if err := replaceFile(file, prune); err != nil {
 			problems = append(problems, err)
 			vms = slices.DeleteFunc(vms, func(x sparseVM) bool { return x.Where.File == file })
 		}
@@ -176,8 +177,8 @@ func rewrite(vms []sparseVM) ([]sparseVM, error) {
 	return vms, errors.Join(problems...)
 }
 
-// rewriteFile replaces a file at once, so that an interrupt leaves the old or the new one.
-func rewriteFile(file string, parts map[int]map[string]any) error {
+// replaceFile edits a file at once, so that an interrupt leaves the old or the new one.
+func replaceFile(file string, edit func([]byte) ([]byte, error)) error {
 	at, err := filepath.EvalSymlinks(file)
 	if err != nil {
 		return cannotWrite(file, err)
@@ -191,7 +192,7 @@ func rewriteFile(file string, parts map[int]map[string]any) error {
 	if err != nil {
 		return cannotWrite(file, err)
 	}
-	if content, err = manifest.Prune(file, content, parts); err != nil {
+	if content, err = edit(content); err != nil {
 		return err
 	}
 	info, err := old.Stat()

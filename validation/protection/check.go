@@ -55,7 +55,7 @@ func (g Guard) Check(w Write) field.ErrorList {
 	}
 	var problems field.ErrorList
 	for i := range rules {
-		if rule := &rules[i]; rule.holds(g, w) && rule.broken(w) {
+		if rule := &rules[i]; rule.holds(g, w) && !rule.Part.same(w) {
 			problems = append(problems, field.Forbidden(rule.at(w), rule.message(w.User)).WithOrigin(presets.RuleOrigin(rule.ID)))
 		}
 	}
@@ -76,10 +76,6 @@ func (rule *rule) holds(g Guard, w Write) bool {
 func awaitsPod(vmi map[string]any) bool {
 	phase, _ := phasePart.of(vmi).(string)
 	return deletionPart.of(vmi) == nil && !slices.Contains(phasesWithPod, phase)
-}
-
-func (rule *rule) broken(w Write) bool {
-	return !rule.Part.same(w) && !slices.ContainsFunc(rule.Unless, func(p part) bool { return !p.same(w) })
 }
 
 // message returns the error message, which is also that of the policies.

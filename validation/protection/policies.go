@@ -140,9 +140,6 @@ func userInCEL(users []string) string {
 // cel returns an expression that is true unless the rule is broken.
 func (rule *rule) cel(g Guard) string {
 	terms := []string{rule.Part.sameCEL()}
-	for _, p := range rule.Unless {
-		terms = append(terms, "!("+p.sameCEL()+")")
-	}
 	if rule.BeforePod {
 		terms = append(terms, deletionPart.valueCEL("oldObject")+" != null", phasePart.valueCEL("oldObject")+" in "+QuoteList(phasesWithPod))
 	}

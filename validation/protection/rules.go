@@ -24,8 +24,6 @@ type rule struct {
 	BeforePod bool
 	// Part must not change.
 	Part part
-	// Unless lists parts: if one of them changes, Part may change, too.
-	Unless []part
 	// Reason explains the rule, and what to do instead.
 	Reason string
 }
@@ -127,13 +125,6 @@ var rules = []rule{{
 }, {
 	ID: "reserved-generation", Kinds: vmis, Create: true, Part: keys("annotations", VMGeneration),
 	Reason: "KubeVirt's controller writes " + VMGeneration + ", which marks VirtualMachineInstances of VMs",
-}, {
-	ID: "provenance", Kinds: vms, Part: keys("annotations", v1alpha1.AnnotationProvenance),
-	Unless: []part{
-		{Path: []string{"spec"}}, metadata("labels"),
-		keys("annotations", v1alpha1.AnnotationPresets, v1alpha1.AnnotationExclude, v1alpha1.AnnotationReapply, v1alpha1.AnnotationRolledOut),
-	},
-	Reason: "virtwright writes the record of where fields came from",
 }, {
 	ID: "instance-provenance", Kinds: vmis, Part: keys("annotations", v1alpha1.AnnotationProvenance),
 	Reason: "virtwright writes the record of where fields came from",

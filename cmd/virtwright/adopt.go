@@ -1,0 +1,261 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"maps"
+	"math"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+
+	"github.com/spf13/cobra"
+
+	"github.com/virtwright/virtwright/api/v1alpha1"
+	"github.com/virtwright/virtwright/simulate"
+	"github.com/virtwright/virtwright/simulate/manifest"
+)
+
+const adoptHelp = `Introduce presets for the virtual machines of a cluster, step by step. The command prints how far it
+is and what you do next. Run it again after each step. It only reads the cluster.
+
+  learn    find presets and sparse VMs, and write them to FOLDER, as virtwright learn does
+  lint     no preset has an error
+  plan     in mode Enforce, the presets change and reject no VM
+  audit    the cluster has the presets, in mode Audit at first
+  enforce  the presets have mode Enforce, in FOLDER and in the cluster
+  sparse   the cluster would create the same VMs from the sparse manifests as from the stored VMs
+
+If FOLDER exists, it is not learned again. You can change, rename and delete its presets.
+--enforce sets mode Enforce in its files, when all steps before that are done.`
+
+const adoptExamples = `  # Presets for all VMs of a cluster
+  {{program}} adopt fleet -A
+
+  # Presets for one namespace
+  {{program}} adopt fleet -n shop --namespaced
+
+  # Set mode Enforce in the files of the folder
+  {{program}} adopt fleet -A --enforce`
+
+type adoptCommand struct {
+	learnCommand
+	enforce bool
+}
+
+// A step is a row of the output.
+type step struct {
+	name, detail string
+	done         bool
+	// next is what to do if it is not done.
+	next string
+	// show prints why it is not done.
+	show func(streams) error
+}
+
+func newAdopt(shown string, s streams) *cobra.Command {
+	o := &adoptCommand{learnCommand: learnCommand{settings: settings{without: slices.Concat(flagsForReapply, []string{"output"})}}}
+	c := &cobra.Command{
+		Use: "adopt FOLDER [-A | -n NAMESPACE]", Short: "Introduce presets for the virtual machines of a cluster, step by step",
+		Long: adoptHelp, Example: adoptExamples, Args: cobra.ExactArgs(1),
+	}
+	o.setUp(c, shown, []string{"table"}, func(ctx context.Context, args []string) error { return o.run(ctx, s, args[0]) }, o.checkLimits, onlyCluster)
+	o.declareValidation(c)
+	o.declareLimits(c)
+	c.Flags().BoolVar(&o.enforce, "enforce", false, "set mode Enforce in the files of FOLDER")
+	return c
+}
+
+// onlyCluster rejects flags for other sources than the cluster.
+func onlyCluster(c *cobra.Command) error {
+	var problems []error
+	for _, flag := range []string{"filename", "kustomize", "selector"} {
+		if c.Flags().Changed(flag) {
+			problems = append(problems, fmt.Errorf("--%s: adopt compares FOLDER with all VMs of a namespace or a cluster: use learn, plan and sparsify instead", flag))
+		}
+	}
+	return errors.Join(problems...)
+}
+
+func (o *adoptCommand) run(ctx context.Context, s streams, folder string) error {
+	o.forceLive = true
+	if _, err := os.Stat(folder); errors.Is(err, os.ErrNotExist) && !o.enforce {
+		o.folder = folder
+		if err := errors.Join(o.checkFolder(), o.learnCommand.run(ctx, s, nil)); err != nil {
+			return err
+		}
+		if _, err := os.Stat(folder); err != nil {
+			return nil // nothing is learned
+		}
+		fmt.Fprintln(s.out)
+	}
+	steps, found, err := o.steps(ctx, s, folder)
+	if err != nil {
+		return err
+	}
+	if o.enforce {
+		if err := errors.Join(isReached(steps, "enforce"), setEnforce(found.Presets)); err != nil {
+			return fmt.Errorf("cannot set mode Enforce: %w", err)
+		}
+		if steps, _, err = o.steps(ctx, s, folder); err != nil {
+			return err
+		}
+	}
+	return printSteps(s, steps)
+}
+
+func (o *adoptCommand) steps(ctx context.Context, s streams, folder string) ([]step, *simulate.Adoption, error) {
+	o.files, o.withVMs = []string{folder}, true
+	own, err := o.manifests(s, math.MaxInt)
+	if err != nil {
+		return nil, nil, err
+	}
+	if !slices.ContainsFunc(own, simulate.IsPreset) {
+		return nil, nil, fmt.Errorf("no preset in %s", folder)
+	}
+	o.all = o.all || slices.ContainsFunc(own, func(m manifest.Object) bool { return m.Kind == v1alpha1.KindClusterVirtualMachinePreset })
+	cluster, err := o.stored(ctx, s, nil, own)
+	if err != nil {
+		return nil, nil, err
+	}
+	known, err := o.clusterSettings(s, nil)
+	if err != nil {
+		return nil, nil, err
+	}
+	lint, err := simulate.Lint(ctx, simulate.Replace(cluster, own, o.namespace), known)
+	if err != nil {
+		return nil, nil, err
+	}
+	lint.Findings = slices.DeleteFunc(lint.Findings, func(f simulate.LintFinding) bool { return !strings.HasPrefix(f.Where.File, filepath.Clean(folder)) })
+	found, err := simulate.Adopt(ctx, own, cluster, known)
+	if err != nil {
+		return nil, nil, err
+	}
+	return stepsOf(folder, newLinted(located(lint.Findings, nil), len(found.Presets)), found), found, nil
+}
+
+func stepsOf(folder string, lint *linted, a *simulate.Adoption) []step {
+	all, applied, active, enforced := len(a.Presets), 0, 0, 0
+	for _, p := range a.Presets {
+		applied, active, enforced = applied+count(p.IsApplied), active+count(p.IsActive), enforced+count(p.IsEnforced)
+	}
+	presetsAt := filepath.Join(folder, "presets")
+	apply := "kubectl apply -R -f " + presetsAt
+	enforce := apply
+	if enforced < all {
+		enforce = "see what the presets would do to new VMs (kubectl get vmpreset,cvmpreset -A), then run the command again with --enforce"
+	}
+	differ := slices.Concat(a.Changed, a.Unknown, a.Left)
+	stale := fmt.Sprintf("%d of %s would be created as they are stored", a.Equal, counted(a.Equal+len(differ), "VM"))
+	if len(differ) > 0 {
+		stale += ", not " + someVMs(differ)
+	}
+	return []step{
+		{name: "learn", done: true, detail: counted(all, "preset") + " in " + folder},
+		{
+			name: "lint", done: lint.Summary.Errors == 0, detail: lint.Summary.String(), next: "correct the presets in " + presetsAt,
+			show: func(s streams) error { return lint.print("text", s) },
+		},
+		{
+			name: "plan", done: !a.Plan.Differs(), detail: fmt.Sprintf("%d of %s change", a.Plan.Affected, counted(a.Plan.VMs, "VM")),
+			next: "change the presets in " + presetsAt + ", or learn them again in another folder",
+			show: func(s streams) error { return (&planPrinter{streams: s, output: "table"}).print(a.Plan) },
+		},
+		{name: "audit", done: applied == all, detail: fmt.Sprintf("%d of %s in the cluster", applied, counted(all, "preset")), next: apply},
+		{name: "enforce", done: active == all, detail: fmt.Sprintf("%d of %s in mode Enforce in the cluster", active, counted(all, "preset")), next: enforce},
+		{
+			name: "sparse", done: len(differ) == 0, detail: stale,
+			next: "print changed and new VMs with virtwright sparsify TYPE/NAME, and delete files of VMs that do not exist",
+		},
+	}
+}
+
+func count(is bool) int {
+	if is {
+		return 1
+	}
+	return 0
+}
+
+// isReached returns an error if a step before the named one is not done.
+func isReached(steps []step, name string) error {
+	for _, x := range steps {
+		if x.name == name {
+			return nil
+		}
+		if !x.done {
+			return fmt.Errorf("step %s is not done: %s: %s", x.name, x.detail, x.next)
+		}
+	}
+	return nil
+}
+
+func printSteps(s streams, steps []step) error {
+	var rows [][]string
+	at := slices.IndexFunc(steps, func(x step) bool { return !x.done })
+	for i, x := range steps {
+		status := "done"
+		if at >= 0 && i >= at {
+			status = "-"
+		}
+		if i == at {
+			status = "next"
+		}
+		rows = append(rows, []string{x.name, status, x.detail})
+	}
+	if err := printTable(s.out, []string{"STEP", "STATUS", "DETAIL"}, rows); err != nil {
+		return err
+	}
+	if at < 0 {
+		_, err := fmt.Fprintln(s.out, "\nNext: replace the manifests of the VMs by the sparse ones, in Git or with kubectl apply")
+		return err
+	}
+	if steps[at].show != nil {
+		fmt.Fprintln(s.out)
+		if err := steps[at].show(s); err != nil {
+			return err
+		}
+	}
+	if _, err := fmt.Fprintf(s.out, "\nNext: %s\n", steps[at].next); err != nil || steps[at].show == nil {
+		return err
+	}
+	return errPrinted
+}
+
+// setEnforce sets mode Enforce where the presets have their mode.
+func setEnforce(of []simulate.AdoptedPreset) error {
+	at := map[string][]manifest.Position{}
+	for _, p := range of {
+		if !p.IsEnforced {
+			at[p.Where.File] = append(at[p.Where.File], p.Where)
+		}
+	}
+	var problems []error
+	for _, file := range slices.Sorted(maps.Keys(at)) {
+		problems = append(problems, replaceFile(file, func(content []byte) ([]byte, error) {
+			text, lines := manifest.NewText(file, content), strings.SplitAfter(string(content), "\n")
+			for _, where := range at[file] {
+				line, column := text.Locate(where, "spec.mode", false)
+				if line == 0 || !setMode(&lines[line-1], column) {
+					return nil, fmt.Errorf("%s: set spec.mode to Enforce", where)
+				}
+			}
+			return []byte(strings.Join(lines, "")), nil
+		}))
+	}
+	return errors.Join(problems...)
+}
+
+// setMode replaces the mode at a column of a line, counted from 1.
+func setMode(line *string, column int) bool {
+	before, after := (*line)[:column-1], (*line)[column-1:]
+	for _, old := range []v1alpha1.Mode{v1alpha1.ModeAudit, v1alpha1.ModeWarn} {
+		if rest, ok := strings.CutPrefix(after, string(old)); ok {
+			*line = before + string(v1alpha1.ModeEnforce) + rest
+			return true
+		}
+	}
+	return false
+}
