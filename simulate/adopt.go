@@ -6,8 +6,12 @@ import (
 	"reflect"
 	"slices"
 
+	"k8s.io/apimachinery/pkg/util/sets"
+
+	"github.com/virtwright/virtwright/api/v1alpha1"
 	"github.com/virtwright/virtwright/fleet"
 	"github.com/virtwright/virtwright/presets"
+	"github.com/virtwright/virtwright/presets/provenance"
 	"github.com/virtwright/virtwright/simulate/manifest"
 )
 
@@ -17,10 +21,10 @@ type Adoption struct {
 	Presets []AdoptedPreset
 	// Plan is the effect on stored VMs of the presets in mode Enforce.
 	Plan *fleet.Plan
-	// Equal counts the sparse VMs that would be created as the stored VMs would. Changed would be
-	// created differently, or rejected. Unknown are not stored; Left are stored, but not sparse.
-	Equal                  int
-	Changed, Unknown, Left []string
+	// Sparse are VMs that get from presets what their manifests leave out. Full would be created as
+	// they are stored, but have all fields from their authors yet. Changed would be created
+	// differently, or rejected. Unknown are not stored; Left are stored, but not in the folder.
+	Sparse, Full, Changed, Unknown, Left []string
 }
 
 // An AdoptedPreset is a preset of the folder.
@@ -95,11 +99,17 @@ func (a *Adoption) compare(ctx context.Context, cluster, sparse []manifest.Objec
 		if err != nil {
 			return err
 		}
-		if got, err := c.recreated(ctx, m); err != nil || !reflect.DeepEqual(got, want) {
+		got, err := c.recreated(ctx, m)
+		_, annotations := metadataOf(got)
+		record, _ := annotations[v1alpha1.AnnotationProvenance].(string)
+		switch {
+		case err != nil || !reflect.DeepEqual(fleet.WithoutRecord(got), fleet.WithoutRecord(want)):
 			a.Changed = append(a.Changed, m.String())
-			continue
+		case presetsIn(record).Equal(presetsIn(was.entry.meta.Annotations[v1alpha1.AnnotationProvenance])):
+			a.Sparse = append(a.Sparse, m.String())
+		default:
+			a.Full = append(a.Full, m.String())
 		}
-		a.Equal++
 	}
 	for _, m := range full.VMs {
 		if _, isLeft := stored[m.String()]; isLeft {
@@ -115,5 +125,18 @@ func (c *Cluster) recreated(ctx context.Context, m VM) (map[string]any, error) {
 	if err != nil {
 		return nil, err
 	}
-	return c.admitted(ctx, m)
+	return c.asStored(ctx, m)
+}
+
+// presetsIn returns the presets that a record names.
+func presetsIn(record string) sets.Set[string] {
+	out := sets.New[string]()
+	if r, err := provenance.DecodeSources(record); err == nil {
+		for _, s := range r.Sources {
+			if s.Role != provenance.Platform {
+				out.Insert(s.Preset)
+			}
+		}
+	}
+	return out
 }

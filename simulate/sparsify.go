@@ -104,9 +104,14 @@ func (c *Cluster) withObject(m VM, object map[string]any) (VM, error) {
 	return out, err
 }
 
-// admitted returns a VM as the cluster would store it, without its record. Other VMs of the input
-// do not matter.
+// admitted returns a VM as the cluster would store it, without its record.
 func (c *Cluster) admitted(ctx context.Context, m VM) (map[string]any, error) {
+	object, err := c.asStored(ctx, m)
+	return fleet.WithoutRecord(object), err
+}
+
+// asStored returns a VM as the cluster would store it. Other VMs of the input do not matter.
+func (c *Cluster) asStored(ctx context.Context, m VM) (map[string]any, error) {
 	v := m.entry.verdict()
 	ctx, t := inTurn(ctx, m)
 	err := c.admit(ctx, m, &v)
@@ -117,5 +122,5 @@ func (c *Cluster) admitted(ctx context.Context, m VM) (map[string]any, error) {
 	if len(v.Problems) > 0 {
 		return nil, m.rejected(v.Problems)
 	}
-	return fleet.WithoutRecord(v.object), nil
+	return v.object, nil
 }

@@ -26,7 +26,7 @@ is and what you do next. Run it again after each step. It only reads the cluster
   plan     in mode Enforce, the presets change and reject no VM
   audit    the cluster has the presets, in mode Audit at first
   enforce  the presets have mode Enforce, in FOLDER and in the cluster
-  sparse   the cluster would create the same VMs from the sparse manifests as from the stored VMs
+  sparse   the sparse manifests replace those of the VMs: no VM changes, but presets give its fields
 
 If FOLDER exists, it is not learned again. You can change, rename and delete its presets.
 --enforce sets mode Enforce in its files, when all steps before that are done.`
@@ -59,19 +59,36 @@ func newAdopt(shown string, s streams) *cobra.Command {
 	o := &adoptCommand{learnCommand: learnCommand{settings: settings{without: slices.Concat(flagsForReapply, []string{"output"})}}}
 	c := &cobra.Command{
 		Use: "adopt FOLDER [-A | -n NAMESPACE]", Short: "Introduce presets for the virtual machines of a cluster, step by step",
-		Long: adoptHelp, Example: adoptExamples, Args: cobra.ExactArgs(1),
+		Long: adoptHelp, Example: adoptExamples, Args: oneFolder,
 	}
-	o.setUp(c, shown, []string{"table"}, func(ctx context.Context, args []string) error { return o.run(ctx, s, args[0]) }, o.checkLimits, onlyCluster)
+	o.setUp(c, shown, []string{"table"}, func(ctx context.Context, _ []string) error { return o.run(ctx, s) }, o.checkLimits, onlyCluster)
 	o.declareValidation(c)
 	o.declareLimits(c)
 	c.Flags().BoolVar(&o.enforce, "enforce", false, "set mode Enforce in the files of FOLDER")
+	for _, flag := range append(otherSources, "recursive", "live") {
+		c.Flags().Lookup(flag).Hidden = true
+	}
+	run := c.RunE
+	c.RunE = func(c *cobra.Command, args []string) error {
+		o.folder = args[0]
+		return run(c, nil)
+	}
 	return c
 }
+
+func oneFolder(_ *cobra.Command, args []string) error {
+	if len(args) != 1 {
+		return fmt.Errorf("name one FOLDER, for example fleet: got %d arguments", len(args))
+	}
+	return nil
+}
+
+var otherSources = []string{"filename", "kustomize", "selector"}
 
 // onlyCluster rejects flags for other sources than the cluster.
 func onlyCluster(c *cobra.Command) error {
 	var problems []error
-	for _, flag := range []string{"filename", "kustomize", "selector"} {
+	for _, flag := range otherSources {
 		if c.Flags().Changed(flag) {
 			problems = append(problems, fmt.Errorf("--%s: adopt compares FOLDER with all VMs of a namespace or a cluster: use learn, plan and sparsify instead", flag))
 		}
@@ -79,19 +96,18 @@ func onlyCluster(c *cobra.Command) error {
 	return errors.Join(problems...)
 }
 
-func (o *adoptCommand) run(ctx context.Context, s streams, folder string) error {
+func (o *adoptCommand) run(ctx context.Context, s streams) error {
 	o.forceLive = true
-	if _, err := os.Stat(folder); errors.Is(err, os.ErrNotExist) && !o.enforce {
-		o.folder = folder
+	if _, err := os.Stat(o.folder); errors.Is(err, os.ErrNotExist) && !o.enforce {
 		if err := errors.Join(o.checkFolder(), o.learnCommand.run(ctx, s, nil)); err != nil {
 			return err
 		}
-		if _, err := os.Stat(folder); err != nil {
+		if _, err := os.Stat(o.folder); err != nil {
 			return nil // nothing is learned
 		}
 		fmt.Fprintln(s.out)
 	}
-	steps, found, err := o.steps(ctx, s, folder)
+	steps, found, err := o.steps(ctx, s)
 	if err != nil {
 		return err
 	}
@@ -99,21 +115,21 @@ func (o *adoptCommand) run(ctx context.Context, s streams, folder string) error 
 		if err := errors.Join(isReached(steps, "enforce"), setEnforce(found.Presets)); err != nil {
 			return fmt.Errorf("cannot set mode Enforce: %w", err)
 		}
-		if steps, _, err = o.steps(ctx, s, folder); err != nil {
+		if steps, _, err = o.steps(ctx, s); err != nil {
 			return err
 		}
 	}
 	return printSteps(s, steps)
 }
 
-func (o *adoptCommand) steps(ctx context.Context, s streams, folder string) ([]step, *simulate.Adoption, error) {
-	o.files, o.withVMs = []string{folder}, true
+func (o *adoptCommand) steps(ctx context.Context, s streams) ([]step, *simulate.Adoption, error) {
+	o.files, o.withVMs = []string{o.folder}, true
 	own, err := o.manifests(s, math.MaxInt)
 	if err != nil {
 		return nil, nil, err
 	}
 	if !slices.ContainsFunc(own, simulate.IsPreset) {
-		return nil, nil, fmt.Errorf("no preset in %s", folder)
+		return nil, nil, fmt.Errorf("no preset in %s: name a folder that learn has written, or a new one", o.folder)
 	}
 	o.all = o.all || slices.ContainsFunc(own, func(m manifest.Object) bool { return m.Kind == v1alpha1.KindClusterVirtualMachinePreset })
 	cluster, err := o.stored(ctx, s, nil, own)
@@ -124,16 +140,17 @@ func (o *adoptCommand) steps(ctx context.Context, s streams, folder string) ([]s
 	if err != nil {
 		return nil, nil, err
 	}
-	lint, err := simulate.Lint(ctx, simulate.Replace(cluster, own, o.namespace), known)
+	given := slices.DeleteFunc(slices.Clone(own), func(m manifest.Object) bool { return !simulate.IsPreset(m) })
+	lint, err := simulate.Lint(ctx, simulate.Replace(cluster, given, o.namespace), known)
 	if err != nil {
 		return nil, nil, err
 	}
-	lint.Findings = slices.DeleteFunc(lint.Findings, func(f simulate.LintFinding) bool { return !strings.HasPrefix(f.Where.File, filepath.Clean(folder)) })
+	lint.Findings = slices.DeleteFunc(lint.Findings, func(f simulate.LintFinding) bool { return !strings.HasPrefix(f.Where.File, filepath.Clean(o.folder)) })
 	found, err := simulate.Adopt(ctx, own, cluster, known)
 	if err != nil {
 		return nil, nil, err
 	}
-	return stepsOf(folder, newLinted(located(lint.Findings, nil), len(found.Presets)), found), found, nil
+	return stepsOf(o.folder, newLinted(located(lint.Findings, nil), len(found.Presets)), found), found, nil
 }
 
 func stepsOf(folder string, lint *linted, a *simulate.Adoption) []step {
@@ -147,10 +164,14 @@ func stepsOf(folder string, lint *linted, a *simulate.Adoption) []step {
 	if enforced < all {
 		enforce = "see what the presets would do to new VMs (kubectl get vmpreset,cvmpreset -A), then run the command again with --enforce"
 	}
-	differ := slices.Concat(a.Changed, a.Unknown, a.Left)
-	stale := fmt.Sprintf("%d of %s would be created as they are stored", a.Equal, counted(a.Equal+len(differ), "VM"))
-	if len(differ) > 0 {
-		stale += ", not " + someVMs(differ)
+	vmsAt := filepath.Join(folder, "vms")
+	sparse := step{
+		name: "sparse", detail: fmt.Sprintf("%d of %s get fields from presets", len(a.Sparse), counted(len(a.Sparse)+len(a.Full), "VM")), done: len(a.Full) == 0,
+		next: "replace the manifests of the VMs by those of " + vmsAt + " where you apply them from, or: kubectl replace -R -f " + vmsAt,
+	}
+	if stale := slices.Concat(a.Changed, a.Unknown, a.Left); len(stale) > 0 {
+		sparse.done, sparse.detail = false, "these have changed since: "+someVMs(stale)
+		sparse.next = "virtwright sparsify prints VMs that are new or have changed: write them to " + vmsAt + ", and delete the files of others"
 	}
 	return []step{
 		{name: "learn", done: true, detail: counted(all, "preset") + " in " + folder},
@@ -165,10 +186,7 @@ func stepsOf(folder string, lint *linted, a *simulate.Adoption) []step {
 		},
 		{name: "audit", done: applied == all, detail: fmt.Sprintf("%d of %s in the cluster", applied, counted(all, "preset")), next: apply},
 		{name: "enforce", done: active == all, detail: fmt.Sprintf("%d of %s in mode Enforce in the cluster", active, counted(all, "preset")), next: enforce},
-		{
-			name: "sparse", done: len(differ) == 0, detail: stale,
-			next: "print changed and new VMs with virtwright sparsify TYPE/NAME, and delete files of VMs that do not exist",
-		},
+		sparse,
 	}
 }
 
@@ -209,8 +227,7 @@ func printSteps(s streams, steps []step) error {
 		return err
 	}
 	if at < 0 {
-		_, err := fmt.Fprintln(s.out, "\nNext: replace the manifests of the VMs by the sparse ones, in Git or with kubectl apply")
-		return err
+		return nil
 	}
 	if steps[at].show != nil {
 		fmt.Fprintln(s.out)

@@ -128,6 +128,9 @@ func (o *learnCommand) run(ctx context.Context, s streams, args []string) error 
 		return err
 	}
 	note(s, report.Notes)
+	if isPart := !o.all || o.selector != ""; isPart && o.live(args) && !o.options.Namespaced && len(report.Presets) > 0 {
+		note(s, []string{"the presets also select VMs of the cluster that were not read: use -A to learn from all VMs, or --namespaced for presets of a namespace"})
+	}
 	problems := []error{o.show(s, report)}
 	for _, x := range report.VMs {
 		problems = append(problems, x.Err)
