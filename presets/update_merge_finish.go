@@ -135,8 +135,8 @@ func (m *merger) storeRecord() error {
 	return nil
 }
 
-// hasNewSources reports whether other presets give fields than before, even if the values are equal:
-// so does a manifest that leaves out what presets give.
+// hasNewSources reports whether other presets give fields than before. The values may be equal: the
+// author may leave fields to presets that give the same.
 func (m *merger) hasNewSources() bool {
 	stored, err := provenance.Decode(m.recordText) // u.record is the result now
 	if err != nil {

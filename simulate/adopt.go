@@ -53,7 +53,7 @@ func Adopt(ctx context.Context, folder, cluster []manifest.Object, settings Sett
 		names, given = append(names, e.presetName()), append(given, o)
 		out.Presets = append(out.Presets, AdoptedPreset{Where: o.Where, IsApplied: true, IsActive: true})
 	}
-	enforced, err := enforce(given)
+	enforced, err := Enforce(given)
 	if err != nil {
 		return nil, err
 	}

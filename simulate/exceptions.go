@@ -55,7 +55,7 @@ type proposer struct {
 // and Audit are treated as Enforce. Notes name the VMs that are rejected regardless.
 func Propose(ctx context.Context, files, cluster []manifest.Object, settings Settings) (out []Proposal, notes []string, err error) {
 	settings.Reapply = true
-	enforced, err := enforce(files)
+	enforced, err := Enforce(files)
 	if err != nil {
 		return nil, nil, err
 	}
@@ -86,7 +86,8 @@ func Propose(ctx context.Context, files, cluster []manifest.Object, settings Set
 	return p.proposals(), notes, nil
 }
 
-func enforce(objects []manifest.Object) ([]manifest.Object, error) {
+// Enforce returns the objects with presets in mode Enforce instead of Warn and Audit.
+func Enforce(objects []manifest.Object) ([]manifest.Object, error) {
 	out := slices.Clone(objects)
 	for i, o := range out {
 		var object map[string]any

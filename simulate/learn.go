@@ -172,5 +172,5 @@ func enforced(of []learn.Preset) (out []manifest.Object, err error) {
 		}
 		out = append(out, made...)
 	}
-	return enforce(out)
+	return Enforce(out)
 }

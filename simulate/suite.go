@@ -309,7 +309,7 @@ func inModes(objects []manifest.Object, current bool) ([]manifest.Object, error)
 	if current {
 		return objects, nil
 	}
-	return enforce(objects)
+	return Enforce(objects)
 }
 
 // golden reads a golden file; nil if it does not exist.

@@ -14,6 +14,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/virtwright/virtwright/api/v1alpha1"
+	"github.com/virtwright/virtwright/presets"
 	"github.com/virtwright/virtwright/simulate"
 	"github.com/virtwright/virtwright/simulate/manifest"
 )
@@ -99,7 +100,10 @@ func onlyCluster(c *cobra.Command) error {
 func (o *adoptCommand) run(ctx context.Context, s streams) error {
 	o.forceLive = true
 	if _, err := os.Stat(o.folder); errors.Is(err, os.ErrNotExist) && !o.enforce {
-		if err := errors.Join(o.checkFolder(), o.learnCommand.run(ctx, s, nil)); err != nil {
+		if err := o.checkFolder(); err != nil {
+			return err
+		}
+		if err := o.learnCommand.run(ctx, s, nil); err != nil {
 			return err
 		}
 		if _, err := os.Stat(o.folder); err != nil {
@@ -112,7 +116,10 @@ func (o *adoptCommand) run(ctx context.Context, s streams) error {
 		return err
 	}
 	if o.enforce {
-		if err := errors.Join(isReached(steps, "enforce"), setEnforce(found.Presets)); err != nil {
+		if err := isReached(steps, "enforce"); err != nil {
+			return fmt.Errorf("cannot set mode Enforce: %w", err)
+		}
+		if err := setEnforce(found.Presets); err != nil {
 			return fmt.Errorf("cannot set mode Enforce: %w", err)
 		}
 		if steps, _, err = o.steps(ctx, s); err != nil {
@@ -141,6 +148,9 @@ func (o *adoptCommand) steps(ctx context.Context, s streams) ([]step, *simulate.
 		return nil, nil, err
 	}
 	given := slices.DeleteFunc(slices.Clone(own), func(m manifest.Object) bool { return !simulate.IsPreset(m) })
+	if given, err = simulate.Enforce(given); err != nil {
+		return nil, nil, err
+	}
 	lint, err := simulate.Lint(ctx, simulate.Replace(cluster, given, o.namespace), known)
 	if err != nil {
 		return nil, nil, err
@@ -158,11 +168,12 @@ func stepsOf(folder string, lint *linted, a *simulate.Adoption) []step {
 	for _, p := range a.Presets {
 		applied, active, enforced = applied+count(p.IsApplied), active+count(p.IsActive), enforced+count(p.IsEnforced)
 	}
+	folder = presets.EscapeLine(folder)
 	presetsAt := filepath.Join(folder, "presets")
 	apply := "kubectl apply -R -f " + presetsAt
 	enforce := apply
 	if enforced < all {
-		enforce = "see what the presets would do to new VMs (kubectl get vmpreset,cvmpreset -A), then run the command again with --enforce"
+		enforce = "see how many VMs the presets would act on (kubectl get vmpreset,cvmpreset -A), then run the command again with --enforce"
 	}
 	vmsAt := filepath.Join(folder, "vms")
 	sparse := step{
@@ -269,8 +280,8 @@ func setEnforce(of []simulate.AdoptedPreset) error {
 func setMode(line *string, column int) bool {
 	before, after := (*line)[:column-1], (*line)[column-1:]
 	for _, old := range []v1alpha1.Mode{v1alpha1.ModeAudit, v1alpha1.ModeWarn} {
-		if rest, ok := strings.CutPrefix(after, string(old)); ok {
-			*line = before + string(v1alpha1.ModeEnforce) + rest
+		if quote, rest, ok := strings.Cut(after, string(old)); ok && len(quote) <= 1 {
+			*line = before + quote + string(v1alpha1.ModeEnforce) + rest
 			return true
 		}
 	}

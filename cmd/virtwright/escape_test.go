@@ -32,6 +32,7 @@ const allowedInXML = "a\u202eb\u009bc"
 // hostileCalls are calls of each command, by its name. FORMAT is each value of its flag --output;
 // such calls print something.
 var hostileCalls = map[string][]string{
+	"adopt":             {"adopt H", "adopt PRESETS -A", "adopt VMS -A", "adopt BROKEN -A", "adopt EMPTY -A --enforce"},
 	"learn":             {"learn -f FLEET -o FORMAT", "learn -f WEB -f PRESETS", "learn -f VMS -f PRESETS", "learn -f BROKEN"},
 	"sparsify":          {"sparsify -f WEB -f PRESETS -o FORMAT", "sparsify -f VMS -f PRESETS", "sparsify -f BROKEN"},
 	"expand":            {"expand -f WEB -f PRESETS -o FORMAT", "expand -f VMS -f PRESETS", "expand -f WEB -f BROKEN", "expand -A"},

@@ -207,7 +207,7 @@ func printLearned(s streams, report *simulate.LearnReport) error {
 		{"fields and conditions of presets", strconv.Itoa(own)},
 	}
 	if h := report.HeldOut; h.VMs > 0 {
-		summary = append(summary, []string{"given to VMs that presets were not learned from", fmt.Sprintf("%d of %d fields, and %d that these do not have (%d VMs)", h.Saved, h.Fields, h.Added, h.VMs)})
+		summary = append(summary, []string{"given to VMs that presets were not learned from", fmt.Sprintf("%d of %d fields, and %d that these do not have (%s)", h.Saved, h.Fields, h.Added, counted(h.VMs, "VM"))})
 	}
 	if err := align(s.out, summary, columnGap, maxFirst); err != nil {
 		return err

@@ -219,8 +219,10 @@ func (w *lintedWitness) String() string {
 	metadata, _ := w.Object["metadata"].(map[string]any)
 	around := maps.Clone(w.NamespaceLabels)
 	delete(around, corev1.LabelMetadataName)
+	notes := maps.Clone(w.NamespaceAnnotations)
+	delete(notes, corev1.LastAppliedConfigAnnotation)
 	text := fmt.Sprintf("a %s in namespace %s", w.Object["kind"], metadata["namespace"])
-	if shown := described(around, w.NamespaceAnnotations); shown != "" {
+	if shown := described(around, notes); shown != "" {
 		text += " (" + shown + ")"
 	}
 	if shown := described(textsOf(metadata["labels"]), textsOf(metadata["annotations"])); shown != "" {

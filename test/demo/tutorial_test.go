@@ -22,7 +22,7 @@ var tutorials = []struct {
 	page string
 	// inRoot is true if the reader is in the root of the repository.
 	inRoot bool
-}{{"first-steps.md", true}, {"writing-presets.md", false}, {"rolling-out.md", false}, {"templates.md", false}}
+}{{"first-steps.md", true}, {"writing-presets.md", false}, {"rolling-out.md", false}, {"existing-vms.md", false}, {"templates.md", false}}
 
 var (
 	shellBlock = regexp.MustCompile("(?ms)^```(sh|console)\n(.*?)^```$")

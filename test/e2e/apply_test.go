@@ -71,6 +71,28 @@ tolerations: [{key: ours, operator: Exists}]}}}}}`))
 		Entry("on the server", "--server-side"),
 	)
 
+	DescribeTable("leaves to presets what a sparse manifest leaves out, although no value changes", func(create, replace []string) {
+		full := vm("taken", "spec: {template: {spec: {terminationGracePeriodSeconds: 7, hostname: taken}}}")
+		s.kubectl(full, append(create, "-f", "-")...)
+		grace := s.preset(aPreset("grace", "{defaults: {spec: {template: {spec: {terminationGracePeriodSeconds: 7}}}}}"))
+		before := s.get(virtualMachine, "taken")
+		s.kubectl(full, append(replace, "-f", "-")...)
+		Expect(at(s.get(virtualMachine, "taken"), record)).NotTo(ContainSubstring("grace"), "it is still the author's")
+		s.kubectl(vm("taken", "spec: {template: {spec: {hostname: taken}}}"), append(replace, "-f", "-")...)
+		after := s.get(virtualMachine, "taken")
+		Expect(after.Object["spec"]).To(Equal(before.Object["spec"]))
+		Expect(after.GetGeneration()).To(Equal(before.GetGeneration()))
+		Expect(at(after, record)).To(ContainSubstring("grace@1:default"))
+
+		s.edit(grace, `{"spec":{"defaults":{"spec":{"template":{"spec":{"terminationGracePeriodSeconds":9}}}}}}`)
+		s.kubectl("", "annotate", "vm", "taken", "virtwright.dev/reapply=1")
+		Expect(s.get(virtualMachine, "taken")).To(haveAt("spec.template.spec.terminationGracePeriodSeconds", int64(9)))
+	},
+		Entry("on the client", []string{"apply"}, []string{"apply"}),
+		Entry("on the server", []string{"apply", "--server-side"}, []string{"apply", "--server-side"}),
+		Entry("as a whole", []string{"create"}, []string{"replace"}),
+	)
+
 	It("on the server a second time changes nothing", func() {
 		s.kubectl(text, "apply", "--server-side", "-f", "-")
 		first := s.get(virtualMachine, "applied")

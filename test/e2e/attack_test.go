@@ -242,6 +242,7 @@ var verdicts = []struct {
 	{"nothing passes unexpanded", func(c *cell) bool { return c.mutated() && !c.answering }, unheard},
 	{"owner references in a template have no effect", (*cell).unguarded, admitted},
 	{"provenance is recomputed", func(c *cell) bool { return c.mutated() && c.rule == provenanceRule }, unchanged},
+	{"no policy guards a record that the mutating webhook always writes", func(c *cell) bool { return c.rule == provenanceRule && c.kind == virtualMachine }, admitted},
 	{"the manager converts new objects, too", func(c *cell) bool { return c.converted() && c.trusts() }, unconverted},
 	{"trusted writers write", func(c *cell) bool { return c.trusts() }, admitted},
 	{"what comes with a copy is left out", func(c *cell) bool { return c.mutated() && c.creates && c.copied() }, unchanged},

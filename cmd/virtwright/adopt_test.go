@@ -1,0 +1,79 @@
+package main
+
+import (
+	"fmt"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"github.com/virtwright/virtwright/test/controlplane"
+)
+
+// TestAdopt goes through the steps on a real API server without webhooks, so that sparse manifests
+// stay sparse. The tutorial goes through them with webhooks.
+func TestAdopt(t *testing.T) {
+	g := &ground{controlplane.ForTest(t, controlplane.Options{}), t}
+	if err := g.InstallCRDs(t.Context(), "../../charts/virtwright/files/crds"); err != nil {
+		t.Fatal(err)
+	}
+	vm := func(name, memory string) string {
+		return fmt.Sprintf("{apiVersion: kubevirt.io/v1, kind: VirtualMachine, metadata: {name: %s, labels: {tier: web}}, spec: {runStrategy: Halted, template: {spec: {"+
+			"domain: {memory: {guest: %s}, devices: {inputs: [{name: tablet, type: tablet, bus: usb}]}}}}}}", name, memory)
+	}
+	for _, name := range []string{"a", "b", "c", "d"} {
+		g.kubectl(vm(name, "4Gi"), "create", "-f", "-")
+	}
+	folder := filepath.Join(t.TempDir(), "fleet")
+	adopt := func(flags ...string) outcome {
+		return call(t, "", append([]string{"adopt", folder, "--kubeconfig", g.Kubeconfig(), "-A", "--namespaced"}, flags...)...)
+	}
+	apply := func() { g.kubectl("", "apply", "-R", "-f", filepath.Join(folder, "presets")) }
+	expect := func(r outcome, want ...string) {
+		t.Helper()
+		says(t, strings.Join(strings.Fields(strings.ReplaceAll(r.out+r.err, folder, "fleet")), " "), want...)
+	}
+
+	expect(adopt("--enforce"), "Error: cannot read fleet: no such file or directory")
+	expect(adopt().fine(t), "learn done 1 preset in fleet", "plan done 0 of 4 VMs change", "audit next 0 of 1 preset", "sparse - 0 of 4 VMs", "Next: kubectl apply -R -f fleet/presets")
+	expect(adopt("--enforce"), "Error: cannot set mode Enforce: step audit is not done: 0 of 1 preset in the cluster")
+	apply()
+	expect(adopt().fine(t), "audit done 1 of 1 preset", "enforce next 0 of 1 preset", "then run the command again with --enforce")
+
+	file := filepath.Join(folder, "presets", "default", "every-vm.yaml")
+	replaceIn(t, file, "  mode: Audit\n", "  mode: \"Audit\" # at first\n")
+	expect(adopt("--enforce").fine(t), "enforce next 0 of 1 preset", "Next: kubectl apply -R -f fleet/presets")
+	if text, err := os.ReadFile(file); err != nil || !strings.Contains(string(text), "  mode: \"Enforce\" # at first\n") {
+		t.Errorf("the file is not edited in place: %v\n%s", err, text)
+	}
+	apply()
+	expect(adopt().fine(t), "enforce done 1 of 1 preset", "sparse next 0 of 4 VMs get fields", "kubectl replace -R -f fleet/vms")
+
+	g.kubectl(vm("e", "4Gi"), "create", "-f", "-")
+	g.kubectl("", "patch", "vm", "a", "--type=merge", "-p", `{"spec":{"template":{"spec":{"hostname":"a"}}}}`)
+	expect(adopt().fine(t), "these have changed since: VirtualMachine default/a, VirtualMachine default/e", "virtwright sparsify prints VMs that are new or have changed")
+
+	replaceIn(t, file, "guest: 4Gi", "guest: 8Gi\n            cores: 2")
+	r := adopt()
+	if r.code != exitRejected {
+		t.Errorf("an unknown field: got exit code %d", r.code)
+	}
+	expect(r, "every-vm.yaml", "cores")
+	replaceIn(t, file, "guest: 8Gi\n            cores: 2", "guest: 4Gi\n              hugepages: {pageSize: 2Mi}")
+	r = adopt()
+	if r.code != exitRejected {
+		t.Errorf("a preset that changes VMs: got exit code %d", r.code)
+	}
+	expect(r, "plan next 5 of 5 VMs change", "spec.template.spec.domain.memory.hugepages.pageSize", "Next: change the presets in fleet/presets")
+}
+
+func replaceIn(t *testing.T, file, before, after string) {
+	t.Helper()
+	text, err := os.ReadFile(file)
+	if err != nil || !strings.Contains(string(text), before) {
+		t.Fatalf("%s lacks %q: %v\n%s", file, before, err, text)
+	}
+	if err := os.WriteFile(file, []byte(strings.Replace(string(text), before, after, 1)), 0o644); err != nil {
+		t.Fatal(err)
+	}
+}
