@@ -95,15 +95,12 @@ func (a *Adoption) compare(ctx context.Context, cluster, sparse []manifest.Objec
 			a.Unknown = append(a.Unknown, m.String())
 			continue
 		}
-		want, err := full.recreated(ctx, was)
-		if err != nil {
-			return err
-		}
+		want, failed := full.recreated(ctx, was)
 		got, err := c.recreated(ctx, m)
 		_, annotations := metadataOf(got)
 		record, _ := annotations[v1alpha1.AnnotationProvenance].(string)
 		switch {
-		case err != nil || !reflect.DeepEqual(fleet.WithoutRecord(got), fleet.WithoutRecord(want)):
+		case failed != nil || err != nil || !reflect.DeepEqual(fleet.WithoutRecord(got), fleet.WithoutRecord(want)):
 			a.Changed = append(a.Changed, m.String())
 		case presetsIn(record).Equal(presetsIn(was.entry.meta.Annotations[v1alpha1.AnnotationProvenance])):
 			a.Sparse = append(a.Sparse, m.String())

@@ -66,7 +66,7 @@ func newAdopt(shown string, s streams) *cobra.Command {
 	o.declareValidation(c)
 	o.declareLimits(c)
 	c.Flags().BoolVar(&o.enforce, "enforce", false, "set mode Enforce in the files of FOLDER")
-	for _, flag := range append(otherSources, "recursive", "live") {
+	for _, flag := range slices.Concat(otherSources, []string{"recursive", "live"}) {
 		c.Flags().Lookup(flag).Hidden = true
 	}
 	run := c.RunE
@@ -99,14 +99,14 @@ func onlyCluster(c *cobra.Command) error {
 
 func (o *adoptCommand) run(ctx context.Context, s streams) error {
 	o.forceLive = true
-	if _, err := os.Stat(o.folder); errors.Is(err, os.ErrNotExist) && !o.enforce {
+	if !exists(o.folder) && !o.enforce {
 		if err := o.checkFolder(); err != nil {
 			return err
 		}
 		if err := o.learnCommand.run(ctx, s, nil); err != nil {
 			return err
 		}
-		if _, err := os.Stat(o.folder); err != nil {
+		if !exists(o.folder) {
 			return nil // nothing is learned
 		}
 		fmt.Fprintln(s.out)
@@ -127,6 +127,11 @@ func (o *adoptCommand) run(ctx context.Context, s streams) error {
 		}
 	}
 	return printSteps(s, steps)
+}
+
+func exists(file string) bool {
+	_, err := os.Lstat(file)
+	return !errors.Is(err, os.ErrNotExist)
 }
 
 func (o *adoptCommand) steps(ctx context.Context, s streams) ([]step, *simulate.Adoption, error) {
@@ -175,15 +180,6 @@ func stepsOf(folder string, lint *linted, a *simulate.Adoption) []step {
 	if enforced < all {
 		enforce = "see how many VMs the presets would act on (kubectl get vmpreset,cvmpreset -A), then run the command again with --enforce"
 	}
-	vmsAt := filepath.Join(folder, "vms")
-	sparse := step{
-		name: "sparse", detail: fmt.Sprintf("%d of %s get fields from presets", len(a.Sparse), counted(len(a.Sparse)+len(a.Full), "VM")), done: len(a.Full) == 0,
-		next: "replace the manifests of the VMs by those of " + vmsAt + " where you apply them from, or: kubectl replace -R -f " + vmsAt,
-	}
-	if stale := slices.Concat(a.Changed, a.Unknown, a.Left); len(stale) > 0 {
-		sparse.done, sparse.detail = false, "these have changed since: "+someVMs(stale)
-		sparse.next = "virtwright sparsify prints VMs that are new or have changed: write them to " + vmsAt + ", and delete the files of others"
-	}
 	return []step{
 		{name: "learn", done: true, detail: counted(all, "preset") + " in " + folder},
 		{
@@ -193,12 +189,30 @@ func stepsOf(folder string, lint *linted, a *simulate.Adoption) []step {
 		{
 			name: "plan", done: !a.Plan.Differs(), detail: fmt.Sprintf("%d of %s change", a.Plan.Affected, counted(a.Plan.VMs, "VM")),
 			next: "change the presets in " + presetsAt + ", or learn them again in another folder",
-			show: func(s streams) error { return (&planPrinter{streams: s, output: "table"}).print(a.Plan) },
+			show: func(s streams) error {
+				p := &planPrinter{streams: s, output: "table"}
+				return p.print(a.Plan)
+			},
 		},
 		{name: "audit", done: applied == all, detail: fmt.Sprintf("%d of %s in the cluster", applied, counted(all, "preset")), next: apply},
 		{name: "enforce", done: active == all, detail: fmt.Sprintf("%d of %s in mode Enforce in the cluster", active, counted(all, "preset")), next: enforce},
-		sparse,
+		sparseStep(filepath.Join(folder, "vms"), a),
 	}
+}
+
+func sparseStep(vmsAt string, a *simulate.Adoption) step {
+	out := step{
+		name: "sparse", detail: fmt.Sprintf("%d of %s get fields from presets", len(a.Sparse), counted(len(a.Sparse)+len(a.Full), "VM")), done: len(a.Full) == 0,
+		next: "replace the manifests of the VMs by those of " + vmsAt + " where you apply them from, or: kubectl replace -R -f " + vmsAt,
+	}
+	if stale := slices.Concat(a.Changed, a.Unknown); len(stale) > 0 {
+		out.done, out.detail = false, "these have changed since: "+someVMs(stale)
+		out.next = "write what virtwright sparsify prints for VMs that have changed to " + vmsAt + ", and delete the files of VMs that do not exist"
+	}
+	if len(a.Left) > 0 {
+		out.detail += "; not in the folder: " + someVMs(a.Left)
+	}
+	return out
 }
 
 func count(is bool) int {

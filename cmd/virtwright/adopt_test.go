@@ -51,7 +51,7 @@ func TestAdopt(t *testing.T) {
 
 	g.kubectl(vm("e", "4Gi"), "create", "-f", "-")
 	g.kubectl("", "patch", "vm", "a", "--type=merge", "-p", `{"spec":{"template":{"spec":{"hostname":"a"}}}}`)
-	expect(adopt().fine(t), "these have changed since: VirtualMachine default/a, VirtualMachine default/e", "virtwright sparsify prints VMs that are new or have changed")
+	expect(adopt().fine(t), "these have changed since: VirtualMachine default/a; not in the folder: VirtualMachine default/e", "what virtwright sparsify prints for VMs that have changed")
 
 	replaceIn(t, file, "guest: 4Gi", "guest: 8Gi\n            cores: 2")
 	r := adopt()
