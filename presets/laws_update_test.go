@@ -337,3 +337,44 @@ func (step lawStep) removed(p provenance.Path) bool {
 	was := vmValue(step.stored, p)
 	return was != nil && vmValue(step.sent, p) == nil && !isFullyDecided(step.before.At(p), was)
 }
+
+// TestLawSparseHandsOver: a sparse manifest replaces a VM that its author has written in full. No value
+// changes; the fields belong to the presets to which a create of the sparse manifest gives them. The
+// same manifest again writes nothing.
+func TestLawSparseHandsOver(t *testing.T) {
+	handed := 0
+	checkLaw(t, func(t *testing.T, c lawCase) {
+		delete(c.vm, "unknown")
+		c.plain()
+		created := c.resolve(t, c.vm, c.presets)
+		full := roundTrip(created.Object())
+		clearRecord(full)
+		stored := roundTrip(c.resolve(t, full, nil).Object())
+		if cmp.Diff(normalized(full), normalized(stored)) != "" || equalJSON(withoutRunState(c.vm["spec"]), withoutRunState(stored["spec"])) {
+			return // the platform completes what presets removed, or only annotations would change
+		}
+		replace := func(old map[string]any) (*Result, map[string]any) {
+			sent := encode(c.vm)
+			out := c.request(t, c.presets, Request{Kind: VirtualMachine, Object: sent, OldObject: encode(old)})
+			return out, apply(t, sent, out.Patch)
+		}
+		out, got := replace(stored)
+		if diff := cmp.Diff(normalized(stored), normalized(got)); diff != "" {
+			t.Errorf("the sparse manifest changes the VM (-stored +replaced): %s\nsparse %s", diff, encode(c.vm))
+		}
+		have := givers(out.Record)
+		for path, by := range givers(created.Record) {
+			isRunState := path == "spec.running" || path == "spec.runStrategy" // it stays the author's
+			if by.role == provenance.Default && have[path] != by && !isRunState {
+				t.Errorf("%s: want %v, got %v\nsparse %s\nstored %s", path, by, have[path], encode(c.vm), encode(stored))
+			}
+		}
+		handed += len(have)
+		if _, again := replace(got); cmp.Diff(got, again) != "" {
+			t.Errorf("the same manifest again changes the VM: %s", cmp.Diff(got, again))
+		}
+	})
+	if !t.Failed() && handed == 0 {
+		t.Error("no field was handed over")
+	}
+}
