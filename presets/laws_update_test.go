@@ -338,9 +338,9 @@ func (step lawStep) removed(p provenance.Path) bool {
 	return was != nil && vmValue(step.sent, p) == nil && !isFullyDecided(step.before.At(p), was)
 }
 
-// TestLawSparseHandsOver: a sparse manifest replaces a VM that its author has written in full. No value
-// changes; the fields belong to the presets to which a create of the sparse manifest gives them. The
-// same manifest again writes nothing.
+// TestLawSparseHandsOver: a sparse manifest replaces a VM that its author has written in full. No
+// value changes, and the fields belong to the presets to which a create of the sparse manifest
+// gives them. The same manifest again writes nothing.
 func TestLawSparseHandsOver(t *testing.T) {
 	handed := 0
 	checkLaw(t, func(t *testing.T, c lawCase) {
