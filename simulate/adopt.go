@@ -6,8 +6,6 @@ import (
 	"reflect"
 	"slices"
 
-	"k8s.io/apimachinery/pkg/util/sets"
-
 	"github.com/virtwright/virtwright/api/v1alpha1"
 	"github.com/virtwright/virtwright/fleet"
 	"github.com/virtwright/virtwright/presets"
@@ -50,6 +48,9 @@ func Adopt(ctx context.Context, folder, cluster []manifest.Object, settings Sett
 		}
 		e := &entry{Object: o, role: preset}
 		e.readMeta()
+		if err := e.place(settings.Namespace); err != nil {
+			return nil, err
+		}
 		names, given = append(names, e.presetName()), append(given, o)
 		out.Presets = append(out.Presets, AdoptedPreset{Where: o.Where, IsApplied: true, IsActive: true})
 	}
@@ -97,12 +98,10 @@ func (a *Adoption) compare(ctx context.Context, cluster, sparse []manifest.Objec
 		}
 		want, failed := full.recreated(ctx, was)
 		got, err := c.recreated(ctx, m)
-		_, annotations := metadataOf(got)
-		record, _ := annotations[v1alpha1.AnnotationProvenance].(string)
 		switch {
 		case failed != nil || err != nil || !reflect.DeepEqual(fleet.WithoutRecord(got), fleet.WithoutRecord(want)):
 			a.Changed = append(a.Changed, m.String())
-		case presetsIn(record).Equal(presetsIn(was.entry.meta.Annotations[v1alpha1.AnnotationProvenance])):
+		case handedOver(recordIn(got), was.entry.meta.Annotations[v1alpha1.AnnotationProvenance]):
 			a.Sparse = append(a.Sparse, m.String())
 		default:
 			a.Full = append(a.Full, m.String())
@@ -125,15 +124,29 @@ func (c *Cluster) recreated(ctx context.Context, m VM) (map[string]any, error) {
 	return c.asStored(ctx, m)
 }
 
-// presetsIn returns the presets that a record names.
-func presetsIn(record string) sets.Set[string] {
-	out := sets.New[string]()
-	if r, err := provenance.DecodeSources(record); err == nil {
-		for _, s := range r.Sources {
-			if s.Role != provenance.Platform {
-				out.Insert(s.Preset)
-			}
+func recordIn(object map[string]any) string {
+	_, annotations := metadataOf(object)
+	text, _ := annotations[v1alpha1.AnnotationProvenance].(string)
+	return text
+}
+
+// handedOver reports whether the fields that presets give in one record belong to them in the
+// stored record, too. The run state stays the author's.
+func handedOver(created, stored string) bool {
+	want, err := provenance.Decode(created)
+	if err != nil {
+		return true // nothing is given
+	}
+	have, err := provenance.Decode(stored)
+	if err != nil {
+		have = provenance.New()
+	}
+	for p, n := range want.Decided() {
+		is, _ := have.SourceOf(p)
+		isRunState := len(p) == 2 && (p[1].Name == "running" || p[1].Name == "runStrategy")
+		if by := want.Sources[n.Source]; by.Role != provenance.Platform && by.Preset != is.Preset && !isRunState {
+			return false
 		}
 	}
-	return out
+	return true
 }

@@ -10,8 +10,10 @@ import (
 	"path/filepath"
 	"slices"
 	"strings"
+	"unicode"
 
 	"github.com/spf13/cobra"
+	"k8s.io/apimachinery/pkg/util/sets"
 
 	"github.com/virtwright/virtwright/api/v1alpha1"
 	"github.com/virtwright/virtwright/presets"
@@ -78,8 +80,11 @@ func newAdopt(shown string, s streams) *cobra.Command {
 }
 
 func oneFolder(_ *cobra.Command, args []string) error {
-	if len(args) != 1 {
-		return fmt.Errorf("name one FOLDER, for example fleet: got %d arguments", len(args))
+	if len(args) != 1 || args[0] == "" || strings.HasPrefix(args[0], "-") {
+		return fmt.Errorf("name one FOLDER, for example fleet: got %q", args)
+	}
+	if info, err := os.Stat(args[0]); err == nil && !info.IsDir() {
+		return fmt.Errorf("%s is not a folder", args[0])
 	}
 	return nil
 }
@@ -99,32 +104,39 @@ func onlyCluster(c *cobra.Command) error {
 
 func (o *adoptCommand) run(ctx context.Context, s streams) error {
 	o.forceLive = true
-	if !exists(o.folder) && !o.enforce {
+	var rejected error // VMs that are not learned from
+	if !exists(o.folder) {
 		if err := o.checkFolder(); err != nil {
 			return err
 		}
-		if err := o.learnCommand.run(ctx, s, nil); err != nil {
-			return err
+		if o.enforce {
+			return fmt.Errorf("cannot set mode Enforce: there is no folder %s", o.folder)
 		}
-		if !exists(o.folder) {
-			return nil // nothing is learned
+		if rejected = o.learnCommand.run(ctx, s, nil); !exists(o.folder) {
+			return rejected
 		}
 		fmt.Fprintln(s.out)
 	}
 	steps, found, err := o.steps(ctx, s)
 	if err != nil {
-		return err
+		return errors.Join(rejected, err)
 	}
-	if o.enforce {
-		if err := isReached(steps, "enforce"); err != nil {
-			return fmt.Errorf("cannot set mode Enforce: %w", err)
+	if !o.enforce {
+		return errors.Join(rejected, printSteps(s, steps))
+	}
+	for _, x := range steps {
+		if x.name == "enforce" {
+			break
 		}
-		if err := setEnforce(found.Presets); err != nil {
-			return fmt.Errorf("cannot set mode Enforce: %w", err)
+		if !x.done {
+			return errors.Join(printSteps(s, steps), declined(fmt.Errorf("cannot set mode Enforce: step %s is not done", x.name)))
 		}
-		if steps, _, err = o.steps(ctx, s); err != nil {
-			return err
-		}
+	}
+	if err := setEnforce(found.Presets); err != nil {
+		return fmt.Errorf("cannot set mode Enforce: %w", err)
+	}
+	if steps, _, err = o.steps(ctx, s); err != nil {
+		return err
 	}
 	return printSteps(s, steps)
 }
@@ -143,7 +155,12 @@ func (o *adoptCommand) steps(ctx context.Context, s streams) ([]step, *simulate.
 	if !slices.ContainsFunc(own, simulate.IsPreset) {
 		return nil, nil, fmt.Errorf("no preset in %s: name a folder that learn has written, or a new one", o.folder)
 	}
-	o.all = o.all || slices.ContainsFunc(own, func(m manifest.Object) bool { return m.Kind == v1alpha1.KindClusterVirtualMachinePreset })
+	_, namespace, err := o.connection.config()
+	if err != nil {
+		return nil, nil, err
+	}
+	o.all = o.all || slices.ContainsFunc(own, func(m manifest.Object) bool { return m.Kind == v1alpha1.KindClusterVirtualMachinePreset }) ||
+		slices.ContainsFunc(simulate.NewSurvey(own, namespace).Namespaces, func(n string) bool { return n != namespace })
 	cluster, err := o.stored(ctx, s, nil, own)
 	if err != nil {
 		return nil, nil, err
@@ -160,32 +177,46 @@ func (o *adoptCommand) steps(ctx context.Context, s streams) ([]step, *simulate.
 	if err != nil {
 		return nil, nil, err
 	}
-	lint.Findings = slices.DeleteFunc(lint.Findings, func(f simulate.LintFinding) bool { return !strings.HasPrefix(f.Where.File, filepath.Clean(o.folder)) })
+	files := sets.New[string]()
+	for _, m := range given {
+		files.Insert(m.Where.File)
+	}
+	lint.Findings = slices.DeleteFunc(lint.Findings, func(f simulate.LintFinding) bool { return !files.Has(f.Where.File) })
+	report := newLinted(located(lint.Findings, nil), len(given))
+	first := []step{
+		{name: "learn", done: true, detail: counted(len(given), "preset") + " in " + presets.EscapeLine(o.folder)},
+		{
+			name: "lint", done: report.Summary.Errors == 0, detail: report.Summary.String(), next: "correct the presets in " + inFolder(o.folder, "presets"),
+			show: func(s streams) error { return report.print("text", s) },
+		},
+	}
+	if report.Summary.Errors > 0 {
+		return first, nil, nil // such presets need not be valid
+	}
 	found, err := simulate.Adopt(ctx, own, cluster, known)
 	if err != nil {
 		return nil, nil, err
 	}
-	return stepsOf(o.folder, newLinted(located(lint.Findings, nil), len(found.Presets)), found), found, nil
+	return append(first, stepsOf(o.folder, found)...), found, nil
 }
 
-func stepsOf(folder string, lint *linted, a *simulate.Adoption) []step {
+// inFolder returns a path as a word of a shell command.
+func inFolder(folder, name string) string {
+	return presets.EscapeLine(shellQuoted(filepath.Join(folder, name)))
+}
+
+func stepsOf(folder string, a *simulate.Adoption) []step {
 	all, applied, active, enforced := len(a.Presets), 0, 0, 0
 	for _, p := range a.Presets {
 		applied, active, enforced = applied+count(p.IsApplied), active+count(p.IsActive), enforced+count(p.IsEnforced)
 	}
-	folder = presets.EscapeLine(folder)
-	presetsAt := filepath.Join(folder, "presets")
+	presetsAt := inFolder(folder, "presets")
 	apply := "kubectl apply -R -f " + presetsAt
 	enforce := apply
 	if enforced < all {
 		enforce = "see how many VMs the presets would act on (kubectl get vmpreset,cvmpreset -A), then run the command again with --enforce"
 	}
 	return []step{
-		{name: "learn", done: true, detail: counted(all, "preset") + " in " + folder},
-		{
-			name: "lint", done: lint.Summary.Errors == 0, detail: lint.Summary.String(), next: "correct the presets in " + presetsAt,
-			show: func(s streams) error { return lint.print("text", s) },
-		},
 		{
 			name: "plan", done: !a.Plan.Differs(), detail: fmt.Sprintf("%d of %s change", a.Plan.Affected, counted(a.Plan.VMs, "VM")),
 			next: "change the presets in " + presetsAt + ", or learn them again in another folder",
@@ -196,7 +227,7 @@ func stepsOf(folder string, lint *linted, a *simulate.Adoption) []step {
 		},
 		{name: "audit", done: applied == all, detail: fmt.Sprintf("%d of %s in the cluster", applied, counted(all, "preset")), next: apply},
 		{name: "enforce", done: active == all, detail: fmt.Sprintf("%d of %s in mode Enforce in the cluster", active, counted(all, "preset")), next: enforce},
-		sparseStep(filepath.Join(folder, "vms"), a),
+		sparseStep(inFolder(folder, "vms"), a),
 	}
 }
 
@@ -206,8 +237,8 @@ func sparseStep(vmsAt string, a *simulate.Adoption) step {
 		next: "replace the manifests of the VMs by those of " + vmsAt + " where you apply them from, or: kubectl replace -R -f " + vmsAt,
 	}
 	if stale := slices.Concat(a.Changed, a.Unknown); len(stale) > 0 {
-		out.done, out.detail = false, "these have changed since: "+someVMs(stale)
-		out.next = "write what virtwright sparsify prints for VMs that have changed to " + vmsAt + ", and delete the files of VMs that do not exist"
+		out.done, out.detail = false, "the manifests do not give the stored VMs: "+someVMs(stale)
+		out.next = "correct the presets, or write what virtwright sparsify prints for these VMs to " + vmsAt + ", and delete the files of VMs that do not exist"
 	}
 	if len(a.Left) > 0 {
 		out.detail += "; not in the folder: " + someVMs(a.Left)
@@ -220,19 +251,6 @@ func count(is bool) int {
 		return 1
 	}
 	return 0
-}
-
-// isReached returns an error if a step before the named one is not done.
-func isReached(steps []step, name string) error {
-	for _, x := range steps {
-		if x.name == name {
-			return nil
-		}
-		if !x.done {
-			return fmt.Errorf("step %s is not done: %s: %s", x.name, x.detail, x.next)
-		}
-	}
-	return nil
 }
 
 func printSteps(s streams, steps []step) error {
@@ -276,28 +294,41 @@ func setEnforce(of []simulate.AdoptedPreset) error {
 	}
 	var problems []error
 	for _, file := range slices.Sorted(maps.Keys(at)) {
-		problems = append(problems, replaceFile(file, func(content []byte) ([]byte, error) {
-			text, lines := manifest.NewText(file, content), strings.SplitAfter(string(content), "\n")
+		problems = append(problems, replaceFile(file, func(content []byte) (out []byte, err error) {
 			for _, where := range at[file] {
-				line, column := text.Locate(where, "spec.mode", false)
-				if line == 0 || !setMode(&lines[line-1], column) {
-					return nil, fmt.Errorf("%s: set spec.mode to Enforce", where)
+				if content, err = setMode(content, where); err != nil {
+					return nil, err
 				}
 			}
-			return []byte(strings.Join(lines, "")), nil
+			return content, nil
 		}))
 	}
 	return errors.Join(problems...)
 }
 
-// setMode replaces the mode at a column of a line, counted from 1.
-func setMode(line *string, column int) bool {
-	before, after := (*line)[:column-1], (*line)[column-1:]
-	for _, old := range []v1alpha1.Mode{v1alpha1.ModeAudit, v1alpha1.ModeWarn} {
-		if quote, rest, ok := strings.Cut(after, string(old)); ok && len(quote) <= 1 {
-			*line = before + quote + string(v1alpha1.ModeEnforce) + rest
-			return true
+// setMode replaces the mode of one preset in a file.
+func setMode(content []byte, at manifest.Position) ([]byte, error) {
+	lines := strings.SplitAfter(string(content), "\n")
+	if line, column := manifest.NewText(at.File, content).Locate(at, "spec.mode", false); line > 0 {
+		characters := []rune(lines[line-1])
+		before, after := string(characters[:column-1]), string(characters[column-1:])
+		for _, old := range []v1alpha1.Mode{v1alpha1.ModeAudit, v1alpha1.ModeWarn} {
+			if quote, rest, ok := strings.Cut(after, string(old)); ok && len(quote) <= 1 {
+				lines[line-1] = before + quote + string(v1alpha1.ModeEnforce) + rest
+				return []byte(strings.Join(lines, "")), nil
+			}
 		}
 	}
-	return false
+	return nil, fmt.Errorf("%s: spec.mode cannot be edited: change it to Enforce yourself", at)
+}
+
+// shellQuoted returns a word of a shell command.
+func shellQuoted(word string) string {
+	isPlain := func(r rune) bool {
+		return unicode.IsLetter(r) || unicode.IsDigit(r) || strings.ContainsRune("._-/+:@", r)
+	}
+	if strings.IndexFunc(word, func(r rune) bool { return !isPlain(r) }) < 0 {
+		return word
+	}
+	return "'" + strings.ReplaceAll(word, "'", `'\''`) + "'"
 }

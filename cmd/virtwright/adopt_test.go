@@ -34,13 +34,17 @@ func TestAdopt(t *testing.T) {
 		says(t, strings.Join(strings.Fields(strings.ReplaceAll(r.out+r.err, folder, "fleet")), " "), want...)
 	}
 
-	expect(adopt("--enforce"), "Error: cannot read fleet: no such file or directory")
+	expect(adopt("--enforce"), "Error: cannot set mode Enforce: there is no folder fleet")
 	expect(adopt().fine(t), "learn done 1 preset in fleet", "plan done 0 of 4 VMs change", "audit next 0 of 1 preset", "sparse - 0 of 4 VMs", "Next: kubectl apply -R -f fleet/presets")
-	expect(adopt("--enforce"), "Error: cannot set mode Enforce: step audit is not done: 0 of 1 preset in the cluster")
+	expect(adopt("--enforce"), "audit next 0 of 1 preset", "Error: cannot set mode Enforce: step audit is not done")
+	file := filepath.Join(folder, "presets", "default", "every-vm.yaml")
+	replaceIn(t, file, "  namespace: default\n", "")
+	expect(adopt().fine(t), "audit next 0 of 1 preset", "enforce - 0 of 1 preset")
+	elsewhere := call(t, "", "adopt", folder, "--kubeconfig", g.Kubeconfig(), "-n", "kube-public")
+	expect(elsewhere.fine(t), "plan done 0 of 4 VMs change")
 	apply()
 	expect(adopt().fine(t), "audit done 1 of 1 preset", "enforce next 0 of 1 preset", "then run the command again with --enforce")
 
-	file := filepath.Join(folder, "presets", "default", "every-vm.yaml")
 	replaceIn(t, file, "  mode: Audit\n", "  mode: \"Audit\" # at first\n")
 	expect(adopt("--enforce").fine(t), "enforce next 0 of 1 preset", "Next: kubectl apply -R -f fleet/presets")
 	if text, err := os.ReadFile(file); err != nil || !strings.Contains(string(text), "  mode: \"Enforce\" # at first\n") {
@@ -51,14 +55,14 @@ func TestAdopt(t *testing.T) {
 
 	g.kubectl(vm("e", "4Gi"), "create", "-f", "-")
 	g.kubectl("", "patch", "vm", "a", "--type=merge", "-p", `{"spec":{"template":{"spec":{"hostname":"a"}}}}`)
-	expect(adopt().fine(t), "these have changed since: VirtualMachine default/a; not in the folder: VirtualMachine default/e", "what virtwright sparsify prints for VMs that have changed")
+	expect(adopt().fine(t), "the manifests do not give the stored VMs: VirtualMachine default/a; not in the folder: VirtualMachine default/e", "what virtwright sparsify prints for these VMs")
 
 	replaceIn(t, file, "guest: 4Gi", "guest: 8Gi\n            cores: 2")
 	r := adopt()
 	if r.code != exitRejected {
 		t.Errorf("an unknown field: got exit code %d", r.code)
 	}
-	expect(r, "every-vm.yaml", "cores")
+	expect(r, "lint next 1 preset: 1 error", "every-vm.yaml", `unknown field "cores"`, "Next: correct the presets in fleet/presets")
 	replaceIn(t, file, "guest: 8Gi\n            cores: 2", "guest: 4Gi\n              hugepages: {pageSize: 2Mi}")
 	r = adopt()
 	if r.code != exitRejected {

@@ -87,9 +87,12 @@ func (o *learnCommand) checkLimits(*cobra.Command) error {
 
 func (o *learnCommand) checkWrite(c *cobra.Command) error {
 	if o.folder != "" && c.Flags().Changed("output") {
-		return errors.Join(errors.New("--write and -o are mutually exclusive"), o.checkFolder())
+		return errors.New("--write and -o are mutually exclusive")
 	}
-	return o.checkFolder()
+	if err := o.checkFolder(); err != nil {
+		return fmt.Errorf("--write %w", err)
+	}
+	return nil
 }
 
 func (o *learnCommand) checkFolder() error {
@@ -97,11 +100,11 @@ func (o *learnCommand) checkFolder() error {
 		return nil
 	}
 	if _, err := os.Lstat(o.folder); err == nil {
-		return fmt.Errorf("--write %s: exists: name a new folder", o.folder)
+		return fmt.Errorf("%s: exists: name a new folder", o.folder)
 	}
 	parent := filepath.Dir(filepath.Clean(o.folder))
 	if info, err := os.Stat(parent); err != nil || !info.IsDir() {
-		return fmt.Errorf("--write %s: %s is not a folder: create it first", o.folder, parent)
+		return fmt.Errorf("%s: %s is not a folder: create it first", o.folder, parent)
 	}
 	return nil
 }

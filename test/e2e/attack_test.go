@@ -132,7 +132,7 @@ var changes = slices.Concat(
 	},
 )
 
-// provenanceRule stands for the rules provenance and instance-provenance.
+// provenanceRule stands for the rule instance-provenance, and for the mutating webhook of VMs.
 const provenanceRule = "provenance"
 
 // kept is an annotation of ours that machines have.
