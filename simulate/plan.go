@@ -121,8 +121,8 @@ func (x *Comparison) leaveOut(c *Cluster) (notes []string) {
 	excluded, inactive, unselected := webhooks.ExcludedNamespaces(managerNamespace), 0, 0
 	c.VMs = slices.DeleteFunc(c.VMs, func(m VM) bool {
 		switch {
-		case m.Kind == presets.VirtualMachineInstance && m.isStored():
-			return true
+		case m.Kind == presets.VirtualMachineInstance && m.isStored(), m.entry.meta.DeletionTimestamp != nil:
+			return true // presets do not act on them
 		case x.Namespace != "" && m.Namespace != x.Namespace, x.Selector != nil && !x.Selector.Matches(labels.Set(m.entry.meta.Labels)):
 			unselected++
 			return true

@@ -50,9 +50,11 @@ func TestPlanAcrossVMs(t *testing.T) {
 	says(t, call(t, "", args...).out, "4 VMs: shop/vm-0, shop/vm-1, shop/vm-2, shop/vm-3\n", "VirtualMachine vm-9 has")
 }
 
-// TestPlanSelects selects VMs of files, and ignores namespaces without presets.
+// TestPlanSelects selects VMs of files, and ignores namespaces without presets and VMs that are
+// being deleted, whose record anyone could destroy.
 func TestPlanSelects(t *testing.T) {
-	vms := write(t, "vms.yaml", planStored("shop", "a", "app: a", "")+planStored("shop", "b", "app: b", "")+planStored("prod", "a", "app: a", "")+
+	going := strings.Replace(planStored("shop", "going", "app: a", ""), "uid:", "deletionTimestamp: \"2026-01-02T00:00:00Z\", finalizers: [a/b], annotations: {virtwright.dev/provenance: x}, uid:", 1)
+	vms := write(t, "vms.yaml", going+planStored("shop", "a", "app: a", "")+planStored("shop", "b", "app: b", "")+planStored("prod", "a", "app: a", "")+
 		planStored("kube-system", "a", "app: a", "")+planStored("virtwright-system", "a", "app: a", ""))
 	args := []string{"plan", "-f", write(t, "new.yaml", planPreset("p", "{hostname: new}")), "-f", vms, "--base-dir", write(t, "old.yaml", planPreset("p", "{hostname: old}"))}
 	for flags, want := range map[string]string{
