@@ -10,10 +10,10 @@ import (
 	"github.com/virtwright/virtwright/test/cases"
 )
 
-// migratedFleet returns VMs as Forklift makes them from vSphere: CPU, memory, firmware with the
-// UUID as serial number, TPM, clock, inputs, disks and networks with MAC addresses are explicit, and
-// tags are labels. Machines of one tier are alike, but some have grown by hand. own counts the
-// fields that only one VM has.
+// migratedFleet returns VMs as Forklift makes them from vSphere: CPU, memory, firmware, TPM, clock,
+// inputs, disks, and networks with MAC addresses are explicit. Serial numbers are UUIDs, and tags
+// are labels. Machines of one tier are alike, but some have grown by hand. own counts the fields
+// that only one VM has.
 func migratedFleet(seed uint64, vms int) (text string, own int) {
 	r := rand.New(rand.NewPCG(seed, 2))
 	tiers := []struct {

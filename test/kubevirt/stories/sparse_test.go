@@ -1,6 +1,8 @@
 package stories
 
 import (
+	"path/filepath"
+
 	. "github.com/onsi/ginkgo/v2"
 	. "github.com/onsi/gomega"
 	kubevirtv1 "kubevirt.io/api/core/v1"
@@ -51,5 +53,62 @@ spec:
 		Expect(s.vmi("web").Status.Memory.GuestCurrent.String()).To(Equal("1Gi"))
 		s.virtctl("stop", "web")
 		s.awaitStatus("web", kubevirtv1.VirtualMachineStatusStopped)
+	})
+
+	It("takes the place of a running VM that its author wrote in full, and changes nothing", func() {
+		names := []string{"a", "b", "c"}
+		for _, name := range names {
+			s.create(`
+apiVersion: kubevirt.io/v1
+kind: VirtualMachine
+metadata: {name: ` + name + `, labels: {tier: web}}
+spec:
+  runStrategy: Always
+  template:
+    spec:
+      domain:
+        cpu: {sockets: 1, cores: 2}
+        memory: {guest: 1Gi}
+        clock: {timezone: UTC, timer: {}}
+        firmware: {serial: 4c4c4544-` + name + `, bootloader: {bios: {}}}
+        devices:
+          disks: [{name: root, disk: {bus: virtio}}]
+          interfaces: [{name: default, model: virtio, masquerade: {}}]
+      networks: [{name: default, pod: {}}]
+      volumes: [{name: root, containerDisk: {image: example.org/disk:1}}]`)
+		}
+		folder := filepath.Join(GinkgoT().TempDir(), "fleet")
+		adopt := func(want string, args ...string) {
+			GinkgoHelper()
+			out, err := s.cli(append([]string{"adopt", folder, "--namespaced"}, args...)...)
+			Expect(err).NotTo(HaveOccurred(), out)
+			Expect(out).To(MatchRegexp(want))
+		}
+		kubectl := func(verb, part string) {
+			GinkgoHelper()
+			_, stderr, err := here.Kubectl(here.Context(), "", verb, "-R", "-f", filepath.Join(folder, part))
+			Expect(err).NotTo(HaveOccurred(), stderr)
+		}
+		for _, name := range names {
+			s.awaitStatus(name, kubevirtv1.VirtualMachineStatusRunning)
+		}
+		adopt("audit +next")
+		kubectl("apply", "presets")
+		adopt("enforce +next", "--enforce")
+		kubectl("apply", "presets")
+		s.awaitReady("vmpreset", "every-vm")
+		adopt("sparse +next +0 of 3 VMs")
+		before := map[string]*kubevirtv1.VirtualMachine{}
+		for _, name := range names {
+			before[name] = s.vm(name)
+		}
+		kubectl("replace", "vms")
+		adopt("sparse +done +3 of 3 VMs")
+		for _, name := range names {
+			Expect(s.vm(name).Spec).To(Equal(before[name].Spec))
+			Expect(s.vm(name).Annotations).To(HaveKeyWithValue("virtwright.dev/provenance", ContainSubstring("every-vm")))
+			Consistently(func() bool { return isRestartRequired(s.vm(name)) }, "2s").Should(BeFalse())
+			Expect(s.vm(name).Generation).To(Equal(before[name].Generation))
+		}
 	})
 })
