@@ -1,6 +1,7 @@
 package main
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -122,14 +123,15 @@ func (o *adoptCommand) run(ctx context.Context, s streams) error {
 		return errors.Join(rejected, err)
 	}
 	if !o.enforce {
-		return errors.Join(rejected, printSteps(s, steps))
+		return cmp.Or(rejected, printSteps(s, steps))
 	}
 	for _, x := range steps {
 		if x.name == "enforce" {
 			break
 		}
 		if !x.done {
-			return errors.Join(printSteps(s, steps), declined(fmt.Errorf("cannot set mode Enforce: step %s is not done", x.name)))
+			_ = printSteps(s, steps) // the other error has the same exit code
+			return declined(fmt.Errorf("cannot set mode Enforce: step %s is not done", x.name))
 		}
 	}
 	if err := setEnforce(found.Presets); err != nil {
