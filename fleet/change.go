@@ -26,7 +26,10 @@ type Change struct {
 }
 
 // IsRunState reports whether the field says if a VM runs.
-func (c Change) IsRunState() bool { return slices.ContainsFunc(runStates, c.at.HasPrefix) }
+func (c Change) IsRunState() bool { return IsRunState(c.at) }
+
+// IsRunState reports whether the field at a path says if a VM runs.
+func IsRunState(at provenance.Path) bool { return slices.ContainsFunc(runStates, at.HasPrefix) }
 
 // WithoutSecrets returns the change without values that may hold secrets.
 func (c Change) WithoutSecrets() Change {

@@ -143,8 +143,7 @@ func handedOver(created, stored string) bool {
 	}
 	for p, n := range want.Decided() {
 		is, _ := have.SourceOf(p)
-		isRunState := len(p) == 2 && (p[1].Name == "running" || p[1].Name == "runStrategy")
-		if by := want.Sources[n.Source]; by.Role != provenance.Platform && by.Preset != is.Preset && !isRunState {
+		if by := want.Sources[n.Source]; by.Role != provenance.Platform && by.Preset != is.Preset && !fleet.IsRunState(p) {
 			return false
 		}
 	}

@@ -107,7 +107,7 @@ func (o *adoptCommand) run(ctx context.Context, s streams) error {
 	o.forceLive = true
 	var rejected error // VMs that are not learned from
 	if !exists(o.folder) {
-		if err := o.checkFolder(); err != nil {
+		if err := o.checkFolder(); err != nil { // before the work
 			return err
 		}
 		if o.enforce {
@@ -125,14 +125,9 @@ func (o *adoptCommand) run(ctx context.Context, s streams) error {
 	if !o.enforce {
 		return cmp.Or(rejected, printSteps(s, steps))
 	}
-	for _, x := range steps {
-		if x.name == "enforce" {
-			break
-		}
-		if !x.done {
-			_ = printSteps(s, steps) // the other error has the same exit code
-			return declined(fmt.Errorf("cannot set mode Enforce: step %s is not done", x.name))
-		}
+	if at := nextStep(steps); at >= 0 && !slices.ContainsFunc(steps[:at+1], func(x step) bool { return x.name == "enforce" }) {
+		_ = printSteps(s, steps) // the other error has the same exit code
+		return declined(fmt.Errorf("cannot set mode Enforce: step %s is not done", steps[at].name))
 	}
 	if err := setEnforce(found.Presets); err != nil {
 		return fmt.Errorf("cannot set mode Enforce: %w", err)
@@ -255,9 +250,14 @@ func count(is bool) int {
 	return 0
 }
 
+// nextStep returns the index of the first step that is not done; -1 if all are.
+func nextStep(steps []step) int {
+	return slices.IndexFunc(steps, func(x step) bool { return !x.done })
+}
+
 func printSteps(s streams, steps []step) error {
 	var rows [][]string
-	at := slices.IndexFunc(steps, func(x step) bool { return !x.done })
+	at := nextStep(steps)
 	for i, x := range steps {
 		status := "done"
 		if at >= 0 && i >= at {
