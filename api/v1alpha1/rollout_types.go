@@ -80,8 +80,8 @@ type PresetRolloutSpec struct {
 	// +kubebuilder:validation:Enum=WhenStopped;Rolling
 	Restart RolloutRestart `json:"restart,omitempty"`
 
-	// budgets limit restarts: a VM is restarted if all of them permit it. Default: one VM at a
-	// time, maxUnavailable 1.
+	// budgets limit restarts: a VM is restarted if all of them permit it. If none applies, one VM
+	// is restarted at a time, as with maxUnavailable 1.
 	//
 	// +optional
 	// +kubebuilder:validation:MaxItems=4
@@ -107,6 +107,9 @@ const (
 
 // RolloutBudget limits how many VMs are unavailable: they should run, but are not ready, for any
 // reason.
+//
+// +kubebuilder:validation:XValidation:rule="has(self.schedule) == has(self.duration)",message="schedule and duration need each other"
+// +kubebuilder:validation:XValidation:rule="has(self.schedule) || !has(self.timeZone)",message="timeZone needs schedule"
 type RolloutBudget struct {
 	// maxUnavailable is how many VMs may be unavailable, the one that is restarted included: a
 	// number, or a percentage of the VMs that should run, rounded up. With 0, no VM is restarted.
@@ -120,6 +123,26 @@ type RolloutBudget struct {
 	// +optional
 	// +kubebuilder:validation:Enum=Namespace
 	Per RolloutBudgetScope `json:"per,omitempty"`
+
+	// schedule is a cron expression: the budget applies only for the duration after each of its
+	// times. Default: always.
+	//
+	// +optional
+	// +kubebuilder:validation:MinLength=1
+	// +kubebuilder:validation:MaxLength=100
+	Schedule string `json:"schedule,omitempty"`
+
+	// duration is how long the budget applies after each time of the schedule.
+	//
+	// +optional
+	// +kubebuilder:validation:XValidation:rule="duration(self) >= duration('1m')",message="must be a duration of at least a minute, such as 12h"
+	Duration *metav1.Duration `json:"duration,omitempty"`
+
+	// timeZone of the schedule, such as Europe/Berlin. Default: UTC.
+	//
+	// +optional
+	// +kubebuilder:validation:MaxLength=64
+	TimeZone string `json:"timeZone,omitempty"`
 }
 
 // RolloutBudgetScope says which VMs a budget counts.

@@ -154,7 +154,7 @@ func (c *Controller) proceed(ctx context.Context, before, r *v1alpha1.PresetRoll
 		reached.restarts = slices.DeleteFunc(reached.restarts, func(c candidate) bool { return !c.failed })
 	}
 	if next.update && err == nil {
-		err = c.each(ctx, r, reached.stamp, reached.fleet.pick(r.Spec.Budgets, reached.restarts), func(ctx context.Context, vm types.NamespacedName) error {
+		err = c.each(ctx, r, reached.stamp, reached.fleet.pick(presets.ApplyingBudgets(r.Spec.Budgets, c.Clock.Now()), reached.restarts), func(ctx context.Context, vm types.NamespacedName) error {
 			return c.restart(ctx, r, vm)
 		})
 	}

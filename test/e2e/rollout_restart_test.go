@@ -8,6 +8,7 @@ import (
 	. "github.com/onsi/gomega"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/apimachinery/pkg/watch"
 
 	"github.com/virtwright/virtwright/test/standin"
@@ -31,7 +32,7 @@ var _ = Describe("A PresetRollout that restarts VMs", Ordered, func() {
 		}
 		s.create(machineOf("halted", "Halted"))
 		s.create("apiVersion: virtwright.dev/v1alpha1\nkind: PresetRollout\nmetadata: {name: " + s.ns + "}\nspec:\n  presets: [cluster/" + s.ns + "]\n" +
-			"  waves: [{name: all}]\n  restart: Rolling\n  budgets: [{maxUnavailable: 1, per: Namespace}]\n")
+			"  waves: [{name: all}]\n  restart: Rolling\n  budgets: [{maxUnavailable: 1, per: Namespace}, {maxUnavailable: 0, schedule: '* * * * *', duration: 2m}]\n")
 		DeferCleanup(func() error {
 			return ignoreNotFound(s.of(presetRollout).Delete(here.ctx, s.ns, metav1.DeleteOptions{}))
 		})
@@ -43,6 +44,12 @@ var _ = Describe("A PresetRollout that restarts VMs", Ordered, func() {
 
 		s.edit(size, `{spec: {defaults: {spec: {template: {spec: {domain: {memory: {guest: 2Gi}}}}}}}}`)
 		Eventually(s.rolloutState, "3m").Should(HavePrefix("Updating"))
+		By("none while a budget with a schedule forbids it")
+		Eventually(func() any { return condition(s.get(virtualMachine, "web-1"), "RestartRequired") }).ShouldNot(BeNil())
+		Consistently(func() any { return s.get(instance, "web-1").GetUID() }, "5s").Should(Equal(before["web-1"]))
+		_, err := s.of(presetRollout).Patch(here.ctx, s.ns, types.MergePatchType,
+			[]byte(`{"spec":{"budgets":[{"maxUnavailable":1,"per":"Namespace"},{"maxUnavailable":0,"schedule":"0 0 1 1 *","duration":"1m"}]}}`), metav1.PatchOptions{})
+		Expect(err).NotTo(HaveOccurred())
 		Eventually(s.rolloutState, "3m").Should(HavePrefix("Complete"))
 		for name, uid := range before {
 			after := s.get(instance, name)
