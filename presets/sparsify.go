@@ -55,15 +55,16 @@ func (e *Engine) Sparsify(ctx context.Context, s *Snapshot, req Request) (*Spars
 	if err != nil {
 		return nil, err
 	}
-	x.smallest = x.manifest()
-	var kept []KeptLeaf
 	for x.again = true; x.again; { // a leaf may be needed only because of another one
 		x.again = false
-		if kept, err = x.reduce(ctx); err != nil {
+		if err = x.reduce(ctx); err == nil && x.again {
+			err = x.begin(ctx)
+		}
+		if err != nil {
 			return nil, err
 		}
 	}
-	return x.result(kept), nil
+	return x.result(), nil
 }
 
 // Abridge is a fast Sparsify: a create of its manifest gives the same object, but leaves may stay
@@ -87,32 +88,31 @@ func (e *Engine) sparsifier(ctx context.Context, s *Snapshot, req Request) (*spa
 		return nil, err
 	}
 	full.dropProvenance(provenance.New())
-	x := &sparsifier{Engine: e, snapshot: s, request: req, full: full, leftOut: map[string]bool{}}
-	got, err := x.create(ctx, x.manifest())
-	if err != nil {
+	x := &sparsifier{Engine: e, snapshot: s, request: req, full: full, leftOut: map[string]bool{}, needed: map[string]trial{}}
+	x.smallest = x.manifest()
+	if x.got, err = x.create(ctx, x.smallest); err != nil {
 		return nil, err
 	}
-	dropProvenance(got)
-	x.got, x.expanded, x.want = got, got.state.root, leavesByPath(got.state.root)
+	x.expanded, x.want = x.got.state.root, leavesByPath(x.got.state.root)
 	x.list()
 	return x, x.begin(ctx)
 }
 
-// dropProvenance removes the record from an object, and an object that is then empty.
-func dropProvenance(of *Result) { of.state.dropProvenance(provenance.New()) }
-
 type sparsifier struct {
 	*Engine
-	snapshot *Snapshot
-	request  Request
-	full     *mergeState
-	leaves   []Leaf          // of the full object that may be left out, by path
-	leftOut  map[string]bool // their paths
-	want     map[string]Leaf // of the expanded object, by path
-	expanded map[string]any
-	smallest map[string]any // the manifest up to now
-	got      *Result        // of the last create that gave the same object
-	again    bool           // something was left out since the last look at other leaves
+	snapshot  *Snapshot
+	request   Request
+	full      *mergeState
+	leaves    []Leaf          // of the full object that may be left out, by path
+	leftOut   map[string]bool // their paths
+	want      map[string]Leaf // of the expanded object, by path
+	expanded  map[string]any
+	smallest  map[string]any   // the manifest up to now
+	got       *Result          // of its create
+	needed    map[string]trial // the last one without a leaf, by its path
+	next      int              // the index of the leaf to leave out
+	unchanged int              // how many leaves were tried since one was left out
+	again     bool             // something was left out since the last look at other leaves
 }
 
 // list finds the leaves that may be left out.
@@ -122,7 +122,6 @@ func (x *sparsifier) list() {
 	for _, path := range slices.Sorted(maps.Keys(all)) {
 		if leaf := all[path]; !slices.ContainsFunc(names, leaf.Path.HasPrefix) {
 			x.leaves = append(x.leaves, leaf)
-			x.leftOut[path] = true
 		}
 	}
 }
@@ -150,21 +149,30 @@ func leavesByPath(root map[string]any) map[string]Leaf {
 
 // begin leaves out the leaves that a create gives without any of them. It repeats that, because a
 // leaf may be given only beside others: first labels and annotations, by which presets select. If
-// that leads nowhere, nothing is left out yet.
+// that leads nowhere, nothing more is left out.
 func (x *sparsifier) begin(ctx context.Context) error {
+	before := maps.Clone(x.leftOut)
+	for _, leaf := range x.leaves {
+		x.leftOut[leaf.Path.String()] = true
+	}
 	for grows := true; grows; {
-		t, err := x.try(ctx, x.manifest())
-		if err != nil || t.isSame {
+		manifest := x.manifest()
+		t, err := x.try(ctx, manifest)
+		if err != nil {
 			return err
 		}
-		missing := slices.DeleteFunc(t.changed, func(path string) bool { return !x.leftOut[path] })
+		if t.isSame {
+			x.take(manifest, t)
+			return nil
+		}
+		missing := slices.DeleteFunc(x.changed(t), func(path string) bool { return before[path] || !x.leftOut[path] })
 		if selecting := slices.DeleteFunc(slices.Clone(missing), func(path string) bool { return !isMetadata(x.want[path].Path) }); len(selecting) > 0 {
 			missing = selecting
 		}
 		grows = len(missing) > 0
 		x.leave(false, missing)
 	}
-	clear(x.leftOut)
+	x.leftOut = before
 	return nil
 }
 
@@ -184,36 +192,37 @@ func (x *sparsifier) leave(out bool, paths []string) {
 }
 
 // reduce leaves out what changes nothing: first the elements of one key in all lists, such as a
-// disk and its volume, then one leaf after the other. It returns the leaves that stay.
-func (x *sparsifier) reduce(ctx context.Context) (kept []KeptLeaf, err error) {
+// disk and its volume, then one leaf after the other, until none can be left out.
+func (x *sparsifier) reduce(ctx context.Context) error {
 	elements := map[string][]string{}
 	for _, leaf := range x.leaves {
-		if i := slices.IndexFunc(leaf.Path, func(s provenance.Segment) bool { return s.Kind == provenance.Element }); i >= 0 && !x.leftOut[leaf.Path.String()] {
+		if i := slices.IndexFunc(leaf.Path, func(s provenance.Segment) bool { return s.Kind == provenance.Element }); i >= 0 {
 			elements[leaf.Path[i].Name] = append(elements[leaf.Path[i].Name], leaf.Path.String())
 		}
 	}
 	for _, key := range slices.Sorted(maps.Keys(elements)) {
 		if _, err := x.without(ctx, elements[key]...); err != nil {
-			return nil, err
+			return err
 		}
 	}
-	for _, leaf := range x.leaves {
-		if x.leftOut[leaf.Path.String()] {
-			continue
-		}
-		t, err := x.without(ctx, leaf.Path.String())
+	for ; x.unchanged < len(x.leaves); x.next = (x.next + 1) % len(x.leaves) {
+		x.unchanged++
+		path := x.leaves[x.next].Path.String()
+		t, err := x.without(ctx, path)
 		if err != nil {
-			return nil, err
+			return err
 		}
-		if !t.isSame {
-			kept = append(kept, t.kept(leaf.Path))
-		}
+		x.needed[path] = t
 	}
-	return kept, nil
+	return nil
 }
 
 // without leaves out leaves unless that changes something.
 func (x *sparsifier) without(ctx context.Context, paths ...string) (trial, error) {
+	paths = slices.DeleteFunc(paths, func(path string) bool { return x.leftOut[path] })
+	if len(paths) == 0 {
+		return trial{isSame: true}, nil
+	}
 	x.leave(true, paths)
 	manifest := x.manifest()
 	if equalJSON(x.smallest, manifest) { // the key of an element that has other leaves
@@ -225,17 +234,22 @@ func (x *sparsifier) without(ctx context.Context, paths ...string) (trial, error
 		x.leave(false, paths)
 		return t, err
 	}
-	x.smallest, x.again = manifest, true
+	x.take(manifest, t)
 	return t, nil
+}
+
+// take keeps a manifest whose create gives the same object.
+func (x *sparsifier) take(manifest map[string]any, t trial) {
+	if !equalJSON(x.smallest, manifest) {
+		x.again, x.unchanged = true, 0
+	}
+	x.smallest, x.got = manifest, t.got
 }
 
 // A trial is a create of a manifest.
 type trial struct {
 	isSame bool
-	// changed are the paths of leaves that are different; none if the create was rejected, or if
-	// only the order of elements is different.
-	changed []string
-	got     *Result
+	got    *Result // nil if it was rejected
 }
 
 func (x *sparsifier) try(ctx context.Context, manifest map[string]any) (trial, error) {
@@ -243,39 +257,44 @@ func (x *sparsifier) try(ctx context.Context, manifest map[string]any) (trial, e
 	if _, isRejected := errors.AsType[*Rejection](err); isRejected {
 		return trial{}, nil
 	}
-	if err != nil {
-		return trial{}, err
+	return trial{isSame: err == nil && equalJSON(x.expanded, got.state.root), got: got}, err
+}
+
+// changed are the paths of leaves that a trial changes; none if the create was rejected, or if only
+// the order of elements is different.
+func (x *sparsifier) changed(t trial) (out []string) {
+	if t.got == nil {
+		return nil
 	}
-	t := trial{got: got}
-	dropProvenance(got)
-	if t.isSame = equalJSON(x.expanded, got.state.root); t.isSame {
-		x.got = got
-		return t, nil
-	}
-	is := leavesByPath(got.state.root)
+	is := leavesByPath(t.got.state.root)
 	for path, leaf := range x.want {
 		if other, has := is[path]; !has || !equalJSON(leaf.Value, other.Value) {
-			t.changed = append(t.changed, path)
+			out = append(out, path)
 		}
 	}
 	for path := range is {
 		if _, has := x.want[path]; !has {
-			t.changed = append(t.changed, path)
+			out = append(out, path)
 		}
 	}
-	slices.Sort(t.changed)
-	return t, nil
+	slices.Sort(out)
+	return out
 }
 
 // kept says why a leaf stays that a trial left out.
-func (t trial) kept(at provenance.Path) KeptLeaf {
-	out := KeptLeaf{Path: at}
-	if len(t.changed) == 0 {
+func (x *sparsifier) kept(leaf Leaf, t trial) KeptLeaf {
+	out := KeptLeaf{Path: leaf.Path}
+	if t.got == nil {
 		return out
 	}
-	out.Changed = at
-	if !slices.Contains(t.changed, at.String()) {
-		out.Changed, _ = provenance.ParsePath(t.changed[0])
+	out.Changed = leaf.Path
+	if equalJSON(vmValue(t.got.state.root, leaf.Path), x.want[leaf.Path.String()].Value) {
+		changed := x.changed(t)
+		if len(changed) == 0 {
+			out.Changed = nil
+			return out
+		}
+		out.Changed, _ = provenance.ParsePath(changed[0])
 	}
 	if vmValue(t.got.state.root, out.Changed) != nil {
 		out.By, _ = t.got.state.record.SourceOf(out.Changed)
@@ -283,6 +302,7 @@ func (t trial) kept(at provenance.Path) KeptLeaf {
 	return out
 }
 
+// create returns the result without its record.
 func (x *sparsifier) create(ctx context.Context, manifest map[string]any) (*Result, error) {
 	raw, err := json.Marshal(manifest)
 	if err != nil {
@@ -290,7 +310,11 @@ func (x *sparsifier) create(ctx context.Context, manifest map[string]any) (*Resu
 	}
 	request := x.request
 	request.Object, request.Decoded = raw, nil
-	return x.Resolve(ctx, x.snapshot, request)
+	out, err := x.Resolve(ctx, x.snapshot, request)
+	if err == nil {
+		out.state.dropProvenance(provenance.New())
+	}
+	return out, err
 }
 
 // manifest returns the rest of the full object.
@@ -314,13 +338,17 @@ func (x *sparsifier) rest() map[string]any {
 	return root
 }
 
-func (x *sparsifier) result(kept []KeptLeaf) *Sparse {
-	out := &Sparse{Object: x.smallest, Kept: kept}
+// result says for each leaf why it stays, or what sets it.
+func (x *sparsifier) result() *Sparse {
+	out := &Sparse{Object: x.smallest}
 	left := leavesByPath(x.rest())
 	for _, leaf := range x.leaves {
-		if _, stays := left[leaf.Path.String()]; !stays {
+		path := leaf.Path.String()
+		if _, stays := left[path]; !stays {
 			by, _ := x.got.state.record.SourceOf(leaf.Path)
 			out.Given = append(out.Given, Origin{Path: leaf.Path, Value: leaf.Value, By: by})
+		} else if t := x.needed[path]; !t.isSame {
+			out.Kept = append(out.Kept, x.kept(leaf, t))
 		}
 	}
 	return out

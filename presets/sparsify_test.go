@@ -43,7 +43,7 @@ func TestLawSparsify(t *testing.T) {
 func (c lawCase) created(t *testing.T, vm map[string]any) map[string]any {
 	t.Helper()
 	out := c.request(t, c.presets, Request{Kind: VirtualMachine, Object: encode(vm)})
-	dropProvenance(out)
+	out.state.dropProvenance(provenance.New())
 	return roundTrip(out.state.root)
 }
 
