@@ -174,7 +174,7 @@ func (c lawCase) updates(t *testing.T, now func(int) []*Compiled, check func(ste
 		}
 		check(lawStep{before: before, client: name, stored: stored, sent: sent, manifest: next, got: got, presets: now(i + 1), record: out.Record})
 		if t.Failed() {
-			t.Fatalf("step %d\npresets %v\nstored %s\nsent %s\ngot %s", i, len(now(i+1)), encode(stored), encode(sent), encode(got))
+			t.Fatalf("seed %d, step %d\npresets %v\nstored %s\nsent %s\ngot %s", c.seed, i, len(now(i+1)), encode(stored), encode(sent), encode(got))
 		}
 		stored, manifest = got, next
 	}
