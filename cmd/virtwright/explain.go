@@ -44,7 +44,7 @@ const explainExamples = `  # Every field of a VM, and every preset
   # The origin of one field
   {{program}} explain -f examples/vms/tiny.yaml -f examples/presets spec.template.spec.domain.cpu
 
-  # A page with the YAML of the VM, the origin of each line, and the values that lost
+  # A page with the YAML of the VM, the origin of each line, the values that lost, and a sparse manifest
   {{program}} explain -f examples/vms/tiny.yaml -f examples/presets -o html
 
   # The YAML of the VM with the origin of each line
@@ -141,12 +141,16 @@ func (p *explanations) explain(ctx context.Context, c *simulate.Cluster, m simul
 		return c.Validate(ctx, m)
 	}
 	object, rejection := c.Explained(ctx, m, x)
-	return errors.Join(rejection, p.addSection(m, originreport.Section{
+	section := originreport.Section{
 		VM: originreport.VM{
 			Kind: m.Kind, Object: object, Explanation: x, Damaged: x.Result == nil && m.Damaged() != nil, Under: inTemplate(m, path),
 		},
 		Problems: reasonsOf(rejection), Outdated: outdatedRows(changes),
-	}))
+	}
+	if rejection == nil && len(path) == 0 && p.output == "html" {
+		p.sparsify(ctx, c, m, &section)
+	}
+	return errors.Join(rejection, p.addSection(m, section))
 }
 
 // pathIn also accepts a path from the root of a VMI if the input has one.

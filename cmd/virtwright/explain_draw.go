@@ -1,6 +1,7 @@
 package main
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"io"
@@ -38,6 +39,19 @@ func (p *explanations) write() error {
 		return fmt.Errorf("cannot print the explanations: %w", err)
 	}
 	return nil
+}
+
+// sparsify adds the sparse manifest of a VM to its section.
+func (p *explanations) sparsify(ctx context.Context, c *simulate.Cluster, m simulate.VM, to *originreport.Section) {
+	out, err := c.Sparsify(ctx, m)
+	if err == nil {
+		to.Sparse, err = rendered("yaml", out.Object)
+	}
+	if err != nil {
+		note(p.streams, []string{fmt.Sprintf("there is no sparse manifest: %v", err)})
+		return
+	}
+	to.Stay = len(out.Kept)
 }
 
 // addSection adds a VM, as virtwright expand prints it.

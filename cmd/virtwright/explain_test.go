@@ -41,6 +41,8 @@ func TestExplainInstancetypes(t *testing.T) {
 	golden.Equal(t, "testdata/instancetypes.explain.out.txt", table)
 	page := call(t, input, "explain", "-f", "-", "--mode", "addon", "-o", "html").out
 	says(t, page, "disk.bus: virtio", ">preference fedora<", "VirtualMachinePreference fedora sets this field when the VM starts.", "<h2>Held back</h2>")
+	sparse := call(t, stored, "explain", "-f", "-", "--mode", "addon", "-o", "html").fine(t).out
+	says(t, sparse, "<h2>Sparse manifest</h2>", "A create of this manifest gives the same VM.")
 }
 
 func TestExplainPath(t *testing.T) {

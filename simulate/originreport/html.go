@@ -15,6 +15,10 @@ type Section struct {
 	// Problems are the reasons why a cluster rejects the VM.
 	Problems []string
 	Outdated []Outdated
+	// Sparse is a manifest whose create gives the same VM; empty if there is none. Stay is the
+	// number of its fields besides the name.
+	Sparse string
+	Stay   int
 }
 
 // Outdated is a field of a stored VM that a reapply would change.

@@ -35,7 +35,7 @@ func hostile() originreport.Section {
 	text, _ := portable.YAML(map[string]any{"metadata": map[string]any{attack: attack}})
 	return originreport.Section{
 		VM:    originreport.VM{Kind: presets.VirtualMachine, Object: map[string]any{"metadata": map[string]any{attack: attack}}, YAML: string(text), Explanation: x},
-		Title: attack, Where: attack, Problems: []string{attack},
+		Title: attack, Where: attack, Problems: []string{attack}, Sparse: attack,
 		Outdated: []originreport.Outdated{{Path: attack, Stored: attack, Reapplied: attack, By: attack}},
 	}
 }

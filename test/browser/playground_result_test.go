@@ -34,9 +34,28 @@ func TestPlaygroundCommand(t *testing.T) {
 	}
 	copied("tab-expanded", "virtwright explain -o yaml -f vm.yaml --mode standalone")
 	p.after(typed("presets", "# presets"), choose("mode", "addon"))
+	copied("tab-sparse", "virtwright sparsify -o yaml -f vm.yaml -f presets.yaml --mode addon")
 	copied("tab-matches", "virtwright explain --all -f vm.yaml -f presets.yaml --mode addon")
 	copied("tab-domain", "virtwright render -f vm.yaml -f presets.yaml --mode addon")
 	copied("tab-problems", "virtwright validate -f vm.yaml -f presets.yaml --mode addon")
+}
+
+// TestPlaygroundSparse shows the sparse manifest of the chosen VM, also after an edit and in
+// another mode.
+func TestPlaygroundSparse(t *testing.T) {
+	p := open(t, fragment(t, "apiVersion: kubevirt.io/v1\nkind: VirtualMachine\nmetadata: {name: a}\nspec: {runStrategy: Halted, template: {spec: {domain: {memory: {guest: 1Gi}}}}}\n---\n"+
+		"apiVersion: kubevirt.io/v1\nkind: VirtualMachine\nmetadata: {name: b}\nspec:\n  runStrategy: Manual\n  template: {spec: {domain: {memory: {guest: 2Gi}}}}\n", ""))
+	p.after(chromedp.Click("#tab-sparse"))
+	shows := `document.getElementById("sparse").textContent`
+	p.want(shows + `.includes("it has 1 field.") && ` + shows + `.includes("guest: 1Gi") && !` + shows + `.includes("runStrategy")`)
+	p.after(choose("chosen", "1"))
+	p.want(shows + `.includes("runStrategy: Manual")`)
+	p.after(typed("vm", "  updateVolumesStrategy: Migration"))
+	p.want(shows + `.includes("updateVolumesStrategy")`)
+	p.after(choose("mode", "addon"))
+	p.want(shows + `.includes("guest: 2Gi")`)
+	p.after(choose("example", "0"))
+	p.want(`document.getElementById("status").textContent.startsWith("Accepted") && ` + shows + `.includes("A create of this manifest")`)
 }
 
 // TestPlaygroundTouch shows hints for the input device.

@@ -47,6 +47,9 @@ type Input struct {
 	Presets string `json:"presets"`
 	// Mode is standalone (the default) or addon.
 	Mode string `json:"mode"`
+	// Sparse is the number of the VM to make sparse, from 1; 0 for none. If there are fewer, it is
+	// the last one. It takes a while.
+	Sparse int `json:"sparse"`
 }
 
 // Output is the result for all VMs of an Input. Its lists are not nil.
@@ -69,8 +72,12 @@ type VM struct {
 	// Legend counts the fields of each origin.
 	Legend []originreport.Entry `json:"legend"`
 	// Expanded is the output of `virtwright expand`; empty if presets cannot be applied.
-	Expanded string   `json:"expanded"`
-	Presets  []Preset `json:"presets"`
+	Expanded string `json:"expanded"`
+	// Sparse is the output of `virtwright sparsify -o yaml` if it was asked for; empty if the VM is
+	// rejected. Stay is the number of its fields besides the name.
+	Sparse  string   `json:"sparse"`
+	Stay    int      `json:"stay"`
+	Presets []Preset `json:"presets"`
 	// Domain is the output of `virtwright render`; empty if the VM is rejected.
 	Domain   string   `json:"domain"`
 	Warnings []string `json:"warnings"`
@@ -186,6 +193,9 @@ func (e *evaluation) run(ctx context.Context, in Input) {
 	for _, m := range vms {
 		e.guarded(m.Where.File, func() { e.inspect(ctx, c, m) })
 	}
+	if at := min(in.Sparse, len(vms)) - 1; at >= 0 && len(e.VMs) == len(vms) {
+		e.guarded(inVM, func() { e.VMs[at].sparsify(ctx, c, vms[at]) })
+	}
 	for _, text := range slices.Concat(c.Notes, c.Unlabelled(nil), c.Missing()) {
 		e.Notes = append(e.Notes, withoutFlags.Replace(text))
 	}
@@ -287,4 +297,15 @@ func (e *evaluation) inspect(ctx context.Context, c *simulate.Cluster, m simulat
 		}
 	}
 	e.VMs = append(e.VMs, out)
+}
+
+// sparsify adds the sparse manifest, unless the VM is rejected, which its problems say.
+func (v *VM) sparsify(ctx context.Context, c *simulate.Cluster, m simulate.VM) {
+	out, err := c.Sparsify(ctx, m)
+	if err != nil {
+		return
+	}
+	if text, err := portable.YAML(out.Object); err == nil {
+		v.Sparse, v.Stay = string(text), len(out.Kept)
+	}
 }

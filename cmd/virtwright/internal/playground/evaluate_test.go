@@ -207,3 +207,38 @@ func TestPanicsAreProblems(t *testing.T) {
 		t.Errorf("got %+v", e.Problems)
 	}
 }
+
+// TestSparse makes the chosen VM sparse, and no other.
+func TestSparse(t *testing.T) {
+	full := new(Evaluator).Evaluate(t.Context(), Input{VM: vm, Presets: preset}).VMs[0].Expanded
+	sized := strings.Replace(full, "cores: 7", "cores: 8", 1)
+	rejected := vm + "spec: {template: {spec: {domain: {cpu: {cores: -1}}}}}\n"
+	for name, c := range map[string]struct {
+		vm     string
+		number int
+		want   []string
+	}{
+		"the first VM":         {full + "---\n" + full, 1, []string{"0 fields", ""}},
+		"the second VM":        {full + "---\n" + sized, 2, []string{"", "1 fields: cores: 8"}},
+		"no VM":                {full, 0, []string{""}},
+		"a VM that is gone":    {full, 2, []string{"0 fields"}},
+		"a negative number":    {full, -1, []string{""}},
+		"a VM that is invalid": {rejected, 1, []string{""}},
+	} {
+		var got []string
+		for _, v := range new(Evaluator).Evaluate(t.Context(), Input{VM: c.vm, Presets: preset, Sparse: c.number}).VMs {
+			if v.Sparse == "" {
+				got = append(got, "")
+				continue
+			}
+			text := fmt.Sprintf("%d fields", v.Stay)
+			if _, cores, has := strings.Cut(v.Sparse, "cores"); has {
+				text += ": cores" + strings.TrimSpace(cores)
+			}
+			got = append(got, text)
+		}
+		if diff := cmp.Diff(c.want, got); diff != "" {
+			t.Errorf("%s: %s", name, diff)
+		}
+	}
+}

@@ -26,8 +26,13 @@ const editors = {
     ])),
   }),
 };
-const tabs = new Tabs(byId("tabs"), (tab) => (byId("copy").hidden = !["tab-expanded", "tab-domain"].includes(tab)));
-const result = new Result({ reveal: (where, line) => editors[where]?.reveal(line), presets: () => editors.presets.text, tabs });
+const tabs = new Tabs(byId("tabs"), (tab) => {
+  byId("copy").hidden = !["tab-expanded", "tab-sparse", "tab-domain"].includes(tab);
+  makeSparse();
+});
+const result = new Result({
+  reveal: (where, line) => editors[where]?.reveal(line), presets: () => editors.presets.text, tabs, chosen: makeSparse,
+});
 
 const engine = new Engine({
   progress(loaded, total) {
@@ -99,7 +104,16 @@ function restored() {
 }
 
 function run(wait) {
-  engine.evaluate(state(), wait);
+  engine.evaluate(input(), wait);
+}
+
+// input is the state with the VM to make sparse, which takes a while, and so is done if it is shown.
+function input() {
+  return { ...state(), sparse: tabs.selected === "tab-sparse" ? result.number : 0 };
+}
+
+function makeSparse() {
+  if (tabs.selected === "tab-sparse") run(0);
 }
 
 function set({ vm, presets, mode }) {
@@ -176,7 +190,10 @@ async function copy(text, done) {
 }
 
 // commands print what the tabs show.
-const commands = { "tab-expanded": "explain -o yaml", "tab-matches": "explain --all", "tab-domain": "render", "tab-problems": "validate" };
+const commands = {
+  "tab-expanded": "explain -o yaml", "tab-sparse": "sparsify -o yaml", "tab-matches": "explain --all", "tab-domain": "render",
+  "tab-problems": "validate",
+};
 
 // command returns the command for the selected tab, with the texts of the editors in files.
 function command() {
@@ -194,7 +211,7 @@ byId("mode").addEventListener("change", () => {
   run(0);
 });
 byId("theme").addEventListener("change", (event) => (document.documentElement.dataset.theme = event.target.value));
-byId("retry").addEventListener("click", () => engine.retry(state()));
+byId("retry").addEventListener("click", () => engine.retry(input()));
 byId("share").addEventListener("click", share);
 byId("copy").addEventListener("click", () => copy(result.text(tabs.selected), "Copied."));
 byId("command").addEventListener("click", () => copy(command(), `Copied: ${command()}`));

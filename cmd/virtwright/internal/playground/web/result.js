@@ -39,16 +39,18 @@ export class Result {
   #reveal;
   #presets; // returns the text of the presets
   #tabs;
+  #chosen; // called when another VM is shown
   #output = { vms: [], problems: [], tests: [], notes: [] };
   #at = 0; // the VM that is shown
   #lines = []; // of that VM
   #active = -1; // the chosen line
   #seen = new Set(); // lines of the previous result
 
-  constructor({ reveal, presets, tabs }) {
+  constructor({ reveal, presets, tabs, chosen }) {
     this.#reveal = reveal;
     this.#presets = presets;
     this.#tabs = tabs;
+    this.#chosen = chosen;
     const list = byId("lines");
     const indexOf = (event) => Number(event.target.closest("[role=option]")?.dataset.index ?? -1);
     list.addEventListener("pointerover", (event) => this.#detail(this.#lines[indexOf(event)]));
@@ -60,6 +62,7 @@ export class Result {
       this.#at = Number(event.target.value);
       this.#seen.clear();
       this.#showVM();
+      this.#chosen();
     });
   }
 
@@ -101,10 +104,15 @@ export class Result {
     return [errors, problems.length - errors + vms.reduce((sum, vm) => sum + this.#unplaced(vm).length, 0)];
   }
 
+  // number of the VM that is shown, from 1.
+  get number() {
+    return this.#at + 1;
+  }
+
   // text returns what a tab shows, to copy it.
   text(tab) {
     const vm = this.#output.vms[this.#at];
-    return (tab === "tab-domain" ? vm?.domain : vm?.expanded) ?? "";
+    return { "tab-expanded": vm?.expanded, "tab-sparse": vm?.sparse, "tab-domain": vm?.domain }[tab] ?? "";
   }
 
   #showVM() {
@@ -126,6 +134,9 @@ export class Result {
     else this.#choose(this.#active);
     this.#legend();
     this.#showMatches(vm);
+    byId("sparse").replaceChildren(...(vm.sparse
+      ? [make("p", "empty", `A create of this manifest gives the same VM. Besides its name, it has ${count(vm.stay, "field")}.`), make("pre", "", vm.sparse)]
+      : [make("p", "empty", "There is no sparse manifest for this input.")]));
     byId("domain").replaceChildren(vm.domain ? make("pre", "", ...markXML(vm.domain)) : make("p", "empty", "There is no domain for this input."));
   }
 
