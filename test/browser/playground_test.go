@@ -341,7 +341,7 @@ func TestPlaygroundKeyboard(t *testing.T) {
 	}
 	p.run(chromedp.Focus("#tab-expanded", chromedp.ByQuery))
 	for _, step := range []struct{ key, tab, panel string }{
-		{kb.ArrowRight, "tab-matches", "matches"}, {kb.ArrowRight, "tab-domain", "domain"}, {kb.End, "tab-problems", "problems"},
+		{kb.ArrowRight, "tab-sparse", "sparse"}, {kb.ArrowRight, "tab-matches", "matches"}, {kb.ArrowRight, "tab-domain", "domain"}, {kb.End, "tab-problems", "problems"},
 		{kb.ArrowRight, "tab-expanded", "expanded"}, {kb.ArrowLeft, "tab-problems", "problems"}, {kb.Home, "tab-expanded", "expanded"},
 	} {
 		p.run(chromedp.KeyEvent(step.key))
