@@ -4,8 +4,13 @@ import (
 	"context"
 	"encoding/json"
 	"fmt"
+	"slices"
 	"strings"
 	"testing"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime"
+	kjson "sigs.k8s.io/json"
 
 	"github.com/virtwright/virtwright/api/v1alpha1"
 	"github.com/virtwright/virtwright/presets"
@@ -126,6 +131,43 @@ func BenchmarkUpdate(b *testing.B) {
 			b.ReportAllocs()
 			for b.Loop() {
 				if _, err := engine.Resolve(context.Background(), snapshot, req); err != nil {
+					b.Fatal(err)
+				}
+			}
+		})
+	}
+}
+
+// BenchmarkRollout measures one create of a decoded object beside 1,000 presets, while a rollout
+// changes one of them. The control is the same create without the rollout.
+func BenchmarkRollout(b *testing.B) {
+	all := append(presettest.RealisticPresets(), presettest.Crowd{Labels: 500, Namespaces: 500}.Presets()...)
+	snapshot := presettest.Snapshot(b, all...)
+	first := slices.Collect(snapshot.All())[0]
+	rollout, problem := presets.NewRollout(&v1alpha1.PresetRollout{
+		ObjectMeta: metav1.ObjectMeta{Name: "r"},
+		Spec:       v1alpha1.PresetRolloutSpec{Presets: []string{first.Ref}, Waves: []v1alpha1.RolloutWave{{Name: "all", Steps: []string{"1%", "100%"}}}},
+		Status:     v1alpha1.PresetRolloutStatus{Target: "t", Wave: "all", Step: "1%"},
+	})
+	if problem != nil {
+		b.Fatal(problem)
+	}
+	rollout.Stable = map[string]*presets.Compiled{first.Ref: first}
+	engine := presets.Engine{}
+	request := presets.Request{Kind: presets.VirtualMachine, Object: presettest.RealisticVM(), Namespace: presets.Namespace{Name: "default"}}
+	var decoded map[string]any
+	if err := kjson.UnmarshalCaseSensitivePreserveInts(request.Object, &decoded); err != nil {
+		b.Fatal(err)
+	}
+	for _, of := range []struct {
+		name     string
+		snapshot *presets.Snapshot
+	}{{"control=none", snapshot}, {"rollout", snapshot.WithRollouts([]*presets.Rollout{rollout})}} {
+		b.Run(of.name, func(b *testing.B) {
+			b.ReportAllocs()
+			for b.Loop() {
+				request.Decoded = runtime.DeepCopyJSON(decoded)
+				if _, err := engine.Resolve(context.Background(), of.snapshot, request); err != nil {
 					b.Fatal(err)
 				}
 			}

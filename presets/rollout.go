@@ -2,7 +2,6 @@ package presets
 
 import (
 	"cmp"
-	"encoding/json"
 	"fmt"
 	"hash/fnv"
 	"iter"
@@ -13,9 +12,11 @@ import (
 	"sync"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/labels"
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/apimachinery/pkg/util/validation/field"
+	kjson "sigs.k8s.io/json"
 
 	"github.com/virtwright/virtwright/api/v1alpha1"
 )
@@ -239,12 +240,16 @@ func (s *Snapshot) For(req Request) *Snapshot {
 	if len(s.rollouts) == 0 {
 		return s
 	}
-	var vm metav1.PartialObjectMetadata
-	raw := req.Owner
-	if len(raw) == 0 {
-		raw = req.Object
+	var vm metav1.PartialObjectMetadata // of the VM that it is for; the engine reports errors
+	switch {
+	case len(req.Owner) > 0:
+		_ = kjson.UnmarshalCaseSensitivePreserveInts(req.Owner, &vm)
+	case req.Decoded != nil:
+		is := unstructured.Unstructured{Object: req.Decoded}
+		vm.Name, vm.Labels, vm.Annotations = is.GetName(), is.GetLabels(), is.GetAnnotations()
+	default:
+		_ = kjson.UnmarshalCaseSensitivePreserveInts(req.Object, &vm)
 	}
-	_ = json.Unmarshal(raw, &vm) // the engine reports errors
 	return s.forVM(req.Namespace, &vm.ObjectMeta)
 }
 
