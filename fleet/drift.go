@@ -33,7 +33,7 @@ func (d Drift) Presets() []string {
 
 // ReappliedChanges returns the fields that differ between a stored and a reapplied VM, with their
 // presets according to the records of both. A record that cannot be read names no presets.
-func ReappliedChanges(before, after *unstructured.Unstructured) ([]Change, error) {
+func ReappliedChanges(before, after *unstructured.Unstructured, updates Updates) ([]Change, error) {
 	var fields [2][]presets.Origin
 	for i, vm := range []*unstructured.Unstructured{before, after} {
 		record := vm.GetAnnotations()[v1alpha1.AnnotationProvenance]
@@ -50,7 +50,7 @@ func ReappliedChanges(before, after *unstructured.Unstructured) ([]Change, error
 		}
 		fields[i] = x.Fields
 	}
-	return Changes(fields[0], fields[1], NoUpdates), nil
+	return Changes(fields[0], fields[1], updates), nil
 }
 
 // Written returns what users and presets write of a VM: its spec, labels and annotations, without

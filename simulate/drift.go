@@ -19,6 +19,8 @@ import (
 type StoredDrift struct {
 	VM
 	fleet.Drift
+	// Needs is what the VM needs before the changes are effective, if it runs.
+	Needs fleet.Effect
 }
 
 // Drift compares each stored VM with its reapply, in order.
@@ -30,7 +32,11 @@ func Drift(ctx context.Context, objects []manifest.Object, settings Settings) (o
 	}
 	for found := range InOrder(ctx, slices.Values(c.VMs), func(ctx context.Context, m VM) result[StoredDrift] {
 		drift, err := c.drift(ctx, m)
-		return result[StoredDrift]{StoredDrift{m, drift}, err}
+		out := StoredDrift{VM: m, Drift: drift, Needs: fleet.EffectNone}
+		if len(drift.Changes) > 0 && m.isRunning() {
+			out.Needs = fleet.Difference{Changes: drift.Changes}.Effect()
+		}
+		return result[StoredDrift]{out, err}
 	}) {
 		if found.err != nil {
 			return nil, nil, found.err
@@ -74,7 +80,7 @@ func (c *Cluster) drift(ctx context.Context, m VM) (out fleet.Drift, err error) 
 	if err := errors.Join(before.UnmarshalJSON(m.JSON), after.UnmarshalJSON(raw)); err != nil {
 		return out, m.rejection(err)
 	}
-	out.Changes, err = fleet.ReappliedChanges(&before, &after)
+	out.Changes, err = fleet.ReappliedChanges(&before, &after, c.settings.updates())
 	return out, err
 }
 

@@ -64,13 +64,7 @@ func (x *Comparison) Plan(ctx context.Context) (*fleet.Plan, error) {
 	plan := fleet.NewPlan(ctx, before.snapshot, after.snapshot)
 	plan.CompareNamespaces(before.knownNamespaces(), after.knownNamespaces())
 	plan.ComparePolicies(before.bound, after.bound)
-	updates := fleet.NoUpdates
-	if x.Settings.Rules.Addon {
-		updates = fleet.LiveUpdates
-		if x.Settings.Rules.NoLiveUpdate {
-			updates = fleet.StagedUpdates
-		}
-	}
+	updates := x.Settings.updates()
 	// each side validates its own VMs in order
 	old, stop := iter.Pull(before.outcomes(ctx))
 	defer stop()
@@ -221,6 +215,17 @@ func (c *Cluster) addLaunched(ctx context.Context, m VM, raw []byte, out *fleet.
 		out.Launched = append(out.Launched, o)
 	}
 	return nil
+}
+
+// updates returns what changes on running VMIs.
+func (s *Settings) updates() fleet.Updates {
+	switch {
+	case !s.Rules.Addon:
+		return fleet.NoUpdates
+	case s.Rules.NoLiveUpdate:
+		return fleet.StagedUpdates
+	}
+	return fleet.LiveUpdates
 }
 
 // isRunning reports whether the VM has a VMI, according to its status.

@@ -44,7 +44,7 @@ func TestReapplyAnswers(t *testing.T) {
 			}
 			drift := fleet.Drift{Problems: problems}
 			if after != nil {
-				if drift.Changes, err = fleet.ReappliedChanges(vm, after); err != nil {
+				if drift.Changes, err = fleet.ReappliedChanges(vm, after, fleet.NoUpdates); err != nil {
 					t.Fatal(err)
 				}
 			}

@@ -43,7 +43,9 @@ type driftedVM struct {
 	Namespace string `json:"namespace"`
 	Name      string `json:"name"`
 	// Effect of a reapply is change or reject.
-	Effect   string         `json:"effect"`
+	Effect string `json:"effect"`
+	// Needs is what a running VM needs before the changes are effective: restart or live migration.
+	Needs    fleet.Effect   `json:"needs,omitempty"`
 	Presets  []string       `json:"presets"`
 	Changes  []fleet.Change `json:"changes,omitempty"`
 	Problems []string       `json:"problems,omitempty"`
@@ -56,6 +58,7 @@ type driftReport struct {
 	Checked  int         `json:"checked"`
 	Changed  int         `json:"changed"`
 	Rejected int         `json:"rejected"`
+	Restart  int         `json:"restart"` // of those that change
 }
 
 func drift(ctx context.Context, o *settings, s streams) error {
@@ -100,8 +103,14 @@ func newDriftReport(all []simulate.StoredDrift) driftReport {
 		default:
 			continue
 		}
+		switch m.Needs {
+		case fleet.EffectRestart:
+			out.Restart++
+			vm.Needs = m.Needs
+		case fleet.EffectMigration:
+			vm.Needs = m.Needs
+		}
 		for _, c := range m.Changes {
-			c.Effect = "" // KubeVirt's live updates are not known here
 			vm.Changes = append(vm.Changes, c.WithoutSecrets())
 		}
 		out.VMs = append(out.VMs, vm)
@@ -112,11 +121,19 @@ func newDriftReport(all []simulate.StoredDrift) driftReport {
 func (r driftReport) table(s streams) error {
 	var rows [][]string
 	for _, vm := range r.VMs {
-		rows = append(rows, []string{vm.Namespace, vm.Name, vm.Effect, oneLine(vm.detail)})
+		effect := vm.Effect
+		if vm.Needs != "" {
+			effect += ", " + string(vm.Needs)
+		}
+		rows = append(rows, []string{vm.Namespace, vm.Name, effect, oneLine(vm.detail)})
 	}
 	if err := printTable(s.out, []string{"NAMESPACE", "NAME", "EFFECT", "WHY"}, rows); err != nil {
 		return err
 	}
-	_, err := fmt.Fprintf(s.out, "%d of %s drifted: a reapply would change %d and reject %d\n", len(r.VMs), counted(r.Checked, "VM"), r.Changed, r.Rejected)
+	restart := ""
+	if r.Restart > 0 {
+		restart = fmt.Sprintf("; %d would need a restart", r.Restart)
+	}
+	_, err := fmt.Fprintf(s.out, "%d of %s drifted: a reapply would change %d and reject %d%s\n", len(r.VMs), counted(r.Checked, "VM"), r.Changed, r.Rejected, restart)
 	return err
 }

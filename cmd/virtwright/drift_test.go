@@ -2,6 +2,7 @@ package main
 
 import (
 	"encoding/json"
+	"strconv"
 	"strings"
 	"testing"
 
@@ -11,8 +12,8 @@ import (
 	"github.com/virtwright/virtwright/fleet"
 )
 
-// driftFleet has three stored VMs. A reapply would change the first and reject the second; a preset
-// in mode Audit forbids a field of the third.
+// driftFleet has three stored VMs. A reapply would change the first, which runs, and reject the
+// second; a preset in mode Audit forbids a field of the third.
 func driftFleet(t *testing.T) string {
 	t.Helper()
 	const old = `apiVersion: virtwright.dev/v1alpha1
@@ -41,7 +42,7 @@ spec: {mode: Audit, forbid: [{path: spec.template.spec.hostname}]}
 		in := "apiVersion: kubevirt.io/v1\nkind: VirtualMachine\nmetadata: {name: " + vm.name + ", namespace: shop, " + vm.meta + "}\n" +
 			"spec: {runStrategy: Halted, template: {spec: {" + vm.spec + "}}}\n"
 		stored := call(t, old+in, "expand", "-f", "-").fine(t).out
-		out.WriteString(strings.Replace(stored, "  name: "+vm.name+"\n", "  name: "+vm.name+"\n  resourceVersion: \"1\"\n  uid: u-"+vm.name+"\n", 1) + "---\n")
+		out.WriteString(strings.Replace(stored, "  name: "+vm.name+"\n", "  name: "+vm.name+"\n  resourceVersion: \"1\"\n  uid: u-"+vm.name+"\n", 1) + "status: {created: " + strconv.FormatBool(vm.name == "a") + "}\n---\n")
 	}
 	return out.String()
 }
@@ -52,16 +53,16 @@ func TestDrift(t *testing.T) {
 	if got.code != exitRejected {
 		t.Errorf("exit code %d: %s%s", got.code, got.out, got.err)
 	}
-	says(t, single(got.out), "NAMESPACE NAME EFFECT WHY shop a change cluster/size (spec.template.spec.domain.cpu.cores)",
-		"shop b reject spec.template.spec.domain.devices.rng: Forbidden: no random numbers (preset cluster/no-rng)", "2 of 3 VMs drifted: a reapply would change 1 and reject 1")
+	says(t, single(got.out), "NAMESPACE NAME EFFECT WHY shop a change, restart cluster/size (spec.template.spec.domain.cpu.cores)",
+		"shop b reject spec.template.spec.domain.devices.rng: Forbidden: no random numbers (preset cluster/no-rng)", "2 of 3 VMs drifted: a reapply would change 1 and reject 1; 1 would need a restart")
 
 	got = call(t, in, "drift", "-f", "-", "-o", "json")
 	var report driftReport
 	if err := json.Unmarshal([]byte(got.out), &report); err != nil {
 		t.Fatal(err)
 	}
-	want := driftReport{Checked: 3, Changed: 1, Rejected: 1, VMs: []driftedVM{
-		{Namespace: "shop", Name: "a", Effect: "change", Presets: []string{"cluster/size"}, Changes: []fleet.Change{{Path: "spec.template.spec.domain.cpu.cores", Before: 2.0, After: 4.0, Preset: "cluster/size"}}},
+	want := driftReport{Checked: 3, Changed: 1, Rejected: 1, Restart: 1, VMs: []driftedVM{
+		{Namespace: "shop", Name: "a", Effect: "change", Needs: "restart", Presets: []string{"cluster/size"}, Changes: []fleet.Change{{Path: "spec.template.spec.domain.cpu.cores", Before: 2.0, After: 4.0, Preset: "cluster/size", Effect: "restart"}}},
 		{Namespace: "shop", Name: "b", Effect: "reject", Presets: []string{"cluster/no-rng"}, Problems: []string{"spec.template.spec.domain.devices.rng: Forbidden: no random numbers (preset cluster/no-rng)"}},
 	}}
 	if diff := cmp.Diff(want, report, cmp.AllowUnexported(driftedVM{}), cmpopts.IgnoreUnexported(fleet.Change{})); diff != "" {

@@ -53,7 +53,7 @@ func TestReapplyChanges(t *testing.T) {
 		},
 		"the record cannot be read": {damaged, strings.Replace(stored, "cores: 1", "cores: 2", 1), "cluster/size (spec.template.spec.domain.cpu.cores)", ""},
 	} {
-		changes, err := fleet.ReappliedChanges(object(t, test.before), object(t, test.after))
+		changes, err := fleet.ReappliedChanges(object(t, test.before), object(t, test.after), fleet.NoUpdates)
 		if err != nil {
 			t.Fatal(err)
 		}

@@ -167,7 +167,7 @@ func (r *reapplyCommand) one(ctx context.Context, client dynamic.ResourceInterfa
 	if err != nil {
 		return reapplied{vm: vm, err: err}
 	}
-	changes, err := fleet.ReappliedChanges(before, after)
+	changes, err := fleet.ReappliedChanges(before, after, fleet.NoUpdates)
 	return reapplied{vm, before, after, changes, err}
 }
 

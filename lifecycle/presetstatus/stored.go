@@ -108,7 +108,7 @@ func (r *VMReader) drift(ctx context.Context, raw []byte) (fleet.Drift, error) {
 	if len(problems) > 0 {
 		return fleet.Drift{Problems: problems}, nil
 	}
-	changes, err := fleet.ReappliedChanges(&vm, after)
+	changes, err := fleet.ReappliedChanges(&vm, after, fleet.NoUpdates)
 	if err != nil {
 		return fleet.Drift{Problems: unreadable(err)}, nil // other VMs are counted
 	}
