@@ -98,7 +98,7 @@ func (r *Rollout) Reached(namespace Namespace, vm *metav1.ObjectMeta) bool {
 	if wave != r.position.wave {
 		return 0 < wave && wave < r.position.wave
 	}
-	return percentile(namespace.Name, vm.Name) < r.position.percent
+	return Percentile(namespace.Name, vm.Name) < r.position.percent
 }
 
 // Wave returns the index of the wave of a VM in the spec; -1 if no wave selects it.
@@ -135,9 +135,9 @@ func IsLeftOut(namespace Namespace, vm *metav1.ObjectMeta) bool {
 	return isKeptOut(namespace, vm) || metav1.GetControllerOfNoCopy(vm) != nil
 }
 
-// percentile returns a number from 0 to 99 that follows from the namespace and the name of a VM; 99
-// without a name.
-func percentile(namespace, name string) uint64 {
+// Percentile returns a number from 0 to 99 that follows from the namespace and the name of a VM; 99
+// without a name. A step of a wave reaches the VMs with a lower number.
+func Percentile(namespace, name string) uint64 {
 	if name == "" {
 		return 99
 	}

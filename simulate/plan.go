@@ -31,6 +31,8 @@ type Comparison struct {
 	Selector  labels.Selector
 	// Visit, if set, is called in order with each VM that changes.
 	Visit func(Compared)
+	// ProposedRollout is for the changed presets, after Plan; nil if none needs it.
+	ProposedRollout *ProposedRollout
 	// Progress, if set, is called after each VM.
 	Progress func(done, total int)
 	// Notes name objects that are not compared.
@@ -69,6 +71,7 @@ func (x *Comparison) Plan(ctx context.Context) (*fleet.Plan, error) {
 	old, stop := iter.Pull(before.outcomes(ctx))
 	defer stop()
 	waves := after.waves(plan)
+	x.ProposedRollout = after.propose(plan)
 	done := 0
 	for is := range after.outcomes(ctx) {
 		was, _ := old()
@@ -80,12 +83,16 @@ func (x *Comparison) Plan(ctx context.Context) (*fleet.Plan, error) {
 		for _, w := range waves {
 			w.add(after, c)
 		}
+		x.ProposedRollout.add(after, c)
 		if x.Visit != nil && !c.Empty() {
 			x.Visit(c)
 		}
 		if done++; x.Progress != nil {
 			x.Progress(done, len(after.VMs))
 		}
+	}
+	if x.ProposedRollout != nil {
+		slices.Sort(x.ProposedRollout.Percentiles)
 	}
 	plan.Finish()
 	return plan, nil

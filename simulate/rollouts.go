@@ -2,6 +2,7 @@ package simulate
 
 import (
 	"slices"
+	"strings"
 
 	"k8s.io/apimachinery/pkg/util/validation/field"
 	kjson "sigs.k8s.io/json"
@@ -28,6 +29,65 @@ func (p *presetReader) rollout(e *entry) []Problem {
 // Taken reports that a rollout that was read before has a preset of another one.
 func (p *presetReader) Taken(from *v1alpha1.PresetRollout) *field.Error {
 	return presets.Taken(slices.Values(p.rollouts), from)
+}
+
+// A ProposedRollout is one for presets that change, and that are in no rollout yet.
+type ProposedRollout struct {
+	Name    string
+	Presets []string
+	// Percentiles of the VMs that change, ascending, as of presets.Percentile.
+	Percentiles []int
+}
+
+// propose returns a proposal without VMs; nil if no cluster preset needs a rollout.
+func (c *Cluster) propose(plan *fleet.Plan) *ProposedRollout {
+	out := &ProposedRollout{}
+	for _, p := range plan.Presets {
+		isTaken := slices.ContainsFunc(c.rollouts, func(r *v1alpha1.PresetRollout) bool { return slices.Contains(r.Spec.Presets, p.Name) })
+		if _, exists := c.snapshot.Lookup("", p.Name); p.Namespace == "" && exists && !isTaken {
+			out.Presets = append(out.Presets, p.Name)
+		}
+	}
+	if len(out.Presets) == 0 {
+		return nil
+	}
+	out.Name = "presets"
+	if len(out.Presets) == 1 {
+		_, out.Name, _ = strings.Cut(out.Presets[0], "/")
+	}
+	for slices.ContainsFunc(c.rollouts, func(r *v1alpha1.PresetRollout) bool { return r.Name == out.Name }) {
+		out.Name += "-2"
+	}
+	return out
+}
+
+// add adds a VM that changes, and that a rollout would update.
+func (p *ProposedRollout) add(of *Cluster, c Compared) {
+	if p != nil && slices.ContainsFunc(p.Presets, c.ChangedBy) && !presets.IsLeftOut(of.namespace(c.Namespace), &c.entry.meta.ObjectMeta) {
+		p.Percentiles = append(p.Percentiles, int(presets.Percentile(c.Namespace, c.Name)))
+	}
+}
+
+// Steps are percentages: the first reaches one VM that changes or a few, the second a tenth of them,
+// the last all.
+func (p *ProposedRollout) Steps() []int {
+	var out []int
+	if n := len(p.Percentiles); n > 1 {
+		out = append(out, p.Percentiles[0]+1)
+		if tenth := p.Percentiles[max(n/10, 1)-1] + 1; tenth > out[0] {
+			out = append(out, tenth)
+		}
+	}
+	if len(out) > 0 && out[len(out)-1] == 100 {
+		return out
+	}
+	return append(out, 100)
+}
+
+// Reached returns how many VMs that change a step reaches.
+func (p *ProposedRollout) Reached(percent int) int {
+	n, _ := slices.BinarySearch(p.Percentiles, percent)
+	return n
 }
 
 // A stagedRollout counts the VMs that a rollout brings the changes of a plan to.

@@ -34,6 +34,9 @@ Presets change a stored VM only when it is reapplied (virtwright.dev/reapply). T
 VM after a reapply with the old presets and after a reapply with the new presets, so that existing
 differences are ignored.
 
+-o rollout prints a PresetRollout for changed cluster presets that have none, with steps sized by the
+VMs that change.
+
 Exit codes: 0 no VM changes, 1 a VM changes or a change loosens, 2 wrong usage or input, 4 a VM would
 be rejected, or presets would conflict. With --fail-on loosening, also 4 if a change loosens.`
 
@@ -45,6 +48,9 @@ const planExamples = `  # Before kubectl apply -f presets/
 
   # Fail if a change loosens a preset, even if no VM changes
   {{program}} plan -f presets/ -f vms/ --base-ref origin/main --fail-on loosening
+
+  # A PresetRollout for the change
+  {{program}} plan -f presets/ -o rollout
 
   # The effect of deleting presets, VM by VM
   {{program}} plan -f presets/ --prune -o diff`
@@ -67,7 +73,7 @@ func newPlan(shown string, s streams) *cobra.Command {
 		Short: "Show the effects of a change of presets on VMs", Long: planHelp, Example: planExamples, Args: flagsForFiles,
 	}
 	run := func(ctx context.Context, _ []string) error { return o.run(ctx, s) }
-	o.setUp(c, shown, []string{"table", "diff", "markdown", "json"}, run, o.checkBase)
+	o.setUp(c, shown, []string{"table", "diff", "markdown", "json", "rollout"}, run, o.checkBase)
 	o.declareValidation(c)
 	c.Flags().StringVar(&o.baseDir, "base-dir", "", "folder with the old presets")
 	c.Flags().StringVar(&o.baseRef, "base-ref", "", "git revision of -f with the old presets")
@@ -142,7 +148,12 @@ func (o *planCommand) run(ctx context.Context, s streams) error {
 	if err := serverCheck.run(ctx, o, x, plan); err != nil {
 		return err
 	}
-	if err := p.print(plan); err != nil {
+	if o.output == "rollout" {
+		err = printProposedRollout(s, x.ProposedRollout, plan.Restart)
+	} else {
+		err = p.print(plan)
+	}
+	if err != nil {
 		return fmt.Errorf("cannot print the plan: %w", err)
 	}
 	switch {

@@ -1,6 +1,7 @@
 package main
 
 import (
+	"fmt"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -51,6 +52,44 @@ func TestPlanRollouts(t *testing.T) {
 	says(t, got.out, "\nVMs: 4 of 4 VMs change\nWaves of PresetRollout size: first 1 VM, rest 2 VMs after an approval, 1 left out\n")
 	if strings.Contains(got.out, "other") {
 		t.Errorf("a rollout of an unchanged preset is shown:\n%s", got.out)
+	}
+}
+
+// TestPlanProposesRollout prints a rollout whose steps are sized by the VMs that change. A plan
+// takes it, and then has nothing to propose.
+func TestPlanProposesRollout(t *testing.T) {
+	preset := func(memory string) string {
+		return "apiVersion: virtwright.dev/v1alpha1\nkind: ClusterVirtualMachinePreset\nmetadata: {name: size}\n" +
+			"spec: {match: {labels: {matchLabels: {size: s}}}, defaults: {spec: {template: {spec: {domain: {memory: {guest: " + memory + "}}}}}}}\n"
+	}
+	vms := func(n int, note string) (out string) {
+		for i := range n {
+			out += fmt.Sprintf("---\napiVersion: kubevirt.io/v1\nkind: VirtualMachine\nmetadata: {name: vm-%d, namespace: shop, labels: {size: s}, annotations: {%s}}\n"+
+				"spec: {runStrategy: Halted, template: {spec: {domain: {devices: {}}}}}\n", i, note)
+		}
+		return out
+	}
+	old := write(t, "old.yaml", preset("1Gi"))
+	plan := func(text string) outcome {
+		t.Helper()
+		return call(t, text, "plan", "-f", "-", "--base-dir", old, "-o", "rollout")
+	}
+	for name, c := range map[string]struct{ text, steps, note string }{
+		"many VMs":    {preset("2Gi") + vms(40, ""), "    - 3%\n    - 13%\n    - 100%\n", "VMs that change: 3% reaches 1, 13% reaches 4, 100% reaches 40\n"},
+		"a few VMs":   {preset("2Gi") + vms(3, ""), "    - 30%\n    - 100%\n", "VMs that change: 30% reaches 1, 100% reaches 3\n"},
+		"one VM":      {preset("2Gi") + vms(1, ""), "  waves:\n  - name: all\n", "VMs that change: 100% reaches 1\n"},
+		"no VM":       {preset("2Gi"), "  waves:\n  - name: all\n", "VMs that change: 100% reaches 0\n"},
+		"held VMs":    {preset("2Gi") + vms(3, "virtwright.dev/rollout: Hold"), "  waves:\n  - name: all\n", "VMs that change: 100% reaches 0\n"},
+		"no change":   {preset("1Gi") + vms(3, ""), "", "there is nothing to roll out"},
+		"a name used": {preset("2Gi") + "---\napiVersion: virtwright.dev/v1alpha1\nkind: PresetRollout\nmetadata: {name: size}\nspec: {presets: [cluster/other], waves: [{name: all}]}\n", "  name: size-2\n", ""},
+	} {
+		got := plan(c.text)
+		if !strings.Contains(got.out, c.steps) || !strings.Contains(got.err, c.note) || c.steps == "" && got.out != "" {
+			t.Errorf("%s:\n%s%s", name, got.out, got.err)
+		}
+		if got.out != "" {
+			says(t, plan(c.text+"---\n"+got.out).err, "there is nothing to roll out")
+		}
 	}
 }
 

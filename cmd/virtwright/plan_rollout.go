@@ -1,0 +1,42 @@
+package main
+
+import (
+	"fmt"
+	"strings"
+
+	"github.com/virtwright/virtwright/api/v1alpha1"
+	"github.com/virtwright/virtwright/simulate"
+)
+
+// printProposedRollout prints a PresetRollout, with notes about the VMs that its steps reach. Restart
+// counts the running VMs that need one.
+func printProposedRollout(s streams, p *simulate.ProposedRollout, restart int) error {
+	if p == nil {
+		note(s, []string{"there is nothing to roll out: no cluster preset changes that is in no PresetRollout"})
+		return nil
+	}
+	wave := map[string]any{"name": "all"}
+	var steps []any
+	var reached []string
+	for _, percent := range p.Steps() {
+		steps = append(steps, fmt.Sprintf("%d%%", percent))
+		reached = append(reached, fmt.Sprintf("%d%% reaches %d", percent, p.Reached(percent)))
+	}
+	if len(steps) > 1 {
+		wave["steps"], wave["bake"] = steps, "1h"
+	}
+	text, err := yamlOf(map[string]any{
+		"apiVersion": v1alpha1.GroupVersion.String(), "kind": "PresetRollout", "metadata": map[string]any{"name": p.Name},
+		"spec": map[string]any{"presets": p.Presets, "waves": []any{wave}},
+	})
+	if err != nil {
+		return err
+	}
+	notes := []string{"VMs that change: " + strings.Join(reached, ", ")}
+	if restart > 0 {
+		notes = append(notes, fmt.Sprintf("%s would need a restart: with restart: Rolling, the rollout restarts them", counted(restart, "running VM")))
+	}
+	note(s, notes)
+	_, err = fmt.Fprintf(s.out, "# Apply this first, and the changed presets when it is Complete.\n%s", text)
+	return err
+}
