@@ -63,11 +63,6 @@ func NewRollout(r *v1alpha1.PresetRollout) (*Rollout, *field.Error) {
 			out.position = rolloutPosition{i + 1, percentOf(r.Status.Step)}
 		}
 	}
-	for i := range r.Spec.Budgets {
-		if _, err := scheduleOf(field.NewPath("spec", "budgets").Index(i), &r.Spec.Budgets[i]); err != nil {
-			return nil, err
-		}
-	}
 	return out, nil
 }
 

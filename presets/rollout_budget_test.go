@@ -29,6 +29,11 @@ func TestApplyingBudgets(t *testing.T) {
 		"a budget applies until its duration ends":            {office, "2026-11-27T17:59:59Z", true},
 		"a budget does not apply from its end":                {office, "2026-11-27T18:00:00Z", false},
 		"a budget does not apply on another day":              {office, "2026-11-28T09:00:00Z", false},
+		"a clock may skip the start":                          {budgetAt("30 2 * * *", "Europe/Berlin", 18*time.Hour), "2026-03-29T08:00:00Z", true},
+		"a clock may skip midnight":                           {budgetAt("0 0 * * *", "America/Havana", 12*time.Hour), "2026-03-08T14:00:00Z", true},
+		"a clock may move by half an hour":                    {budgetAt("0 7 * * *", "Australia/Lord_Howe", 12*time.Hour), "2026-04-04T23:30:00Z", true},
+		"a window ends by the clock":                          {budgetAt("0 22 * * 6", "Europe/Berlin", 8*time.Hour), "2026-03-29T03:59:59Z", true},
+		"a window does not last beyond its end by the clock":  {budgetAt("0 22 * * 6", "Europe/Berlin", 8*time.Hour), "2026-03-29T04:00:00Z", false},
 		"a time zone has summer time":                         {office, "2026-07-03T05:00:00Z", true},
 		"a night is part of two days":                         {budgetAt("0 22 * * *", "", 8*time.Hour), "2026-11-28T05:59:00Z", true},
 		"a schedule without a time zone is in UTC":            {budgetAt("0 7 * * *", "", time.Hour), "2026-11-28T07:30:00Z", true},
@@ -56,6 +61,7 @@ func TestBudgetSchedules(t *testing.T) {
 		"a name":          {budgetAt("@daily", "", time.Hour), ""},
 		"no expression":   {budgetAt("at noon", "", time.Hour), `spec.budgets[0].schedule: Invalid value: "at noon": must be a cron expression, such as 0 7 * * 1-5: expected exactly 5 fields, found 2: [at noon]`},
 		"no such day":     {budgetAt("0 0 30 2 *", "", time.Hour), `spec.budgets[0].schedule: Invalid value: "0 0 30 2 *": must have a time: no such day exists`},
+		"a padded period": {budgetAt(" @every 1h", "", time.Hour), `spec.budgets[0].schedule: Invalid value: " @every 1h": must have times of the day, such as 0 7 * * 1-5`},
 		"a period":        {budgetAt("@every 1h", "", time.Hour), `spec.budgets[0].schedule: Invalid value: "@every 1h": must have times of the day, such as 0 7 * * 1-5`},
 		"two time zones":  {budgetAt("TZ=UTC 0 7 * * *", "", time.Hour), `spec.budgets[0].schedule: Invalid value: "TZ=UTC 0 7 * * *": must have no time zone: use timeZone`},
 		"no such zone":    {budgetAt("0 7 * * *", "Mars/Phobos", time.Hour), `spec.budgets[0].timeZone: Invalid value: "Mars/Phobos": must be the name of a time zone, such as Europe/Berlin; default UTC`},
@@ -64,7 +70,7 @@ func TestBudgetSchedules(t *testing.T) {
 		"a broken prefix": {budgetAt("TZ=", "", time.Hour), `spec.budgets[0].schedule: Invalid value: "TZ=": must have no time zone: use timeZone`},
 	} {
 		got := ""
-		if _, err := presets.NewRollout(&v1alpha1.PresetRollout{Spec: v1alpha1.PresetRolloutSpec{Budgets: []v1alpha1.RolloutBudget{c.budget}}}); err != nil {
+		if err := presets.ValidateBudgets([]v1alpha1.RolloutBudget{c.budget}); err != nil {
 			got = err.Error()
 		}
 		if got != c.want {

@@ -36,13 +36,12 @@ func (c *Cluster) sparsify(ctx context.Context, m VM) (full VM, out *presets.Spa
 	if full, err = c.asNew(m); err != nil {
 		return full, nil, nil, err
 	}
+	if stored, err = c.admitted(ctx, full); err != nil {
+		return full, nil, nil, err
+	}
 	out, err = c.settings.Engine.Sparsify(ctx, c.snapshot, c.request(ctx, full))
 	if err != nil {
 		return full, nil, nil, full.rejection(err)
-	}
-	stored, err = c.admitted(ctx, full)
-	if err != nil {
-		return full, nil, nil, err
 	}
 	sparse, err := c.withObject(full, out.Object)
 	if err != nil {

@@ -72,6 +72,9 @@ func (p PresetRollout) problems(strict []error, r *v1alpha1.PresetRollout) field
 	if _, err := presets.NewRollout(r); err != nil {
 		out = append(out, err)
 	}
+	if err := presets.ValidateBudgets(r.Spec.Budgets); err != nil {
+		out = append(out, err)
+	}
 	if p.Rollouts == nil {
 		return out
 	}

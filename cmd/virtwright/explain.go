@@ -147,7 +147,7 @@ func (p *explanations) explain(ctx context.Context, c *simulate.Cluster, m simul
 		},
 		Problems: reasonsOf(rejection), Outdated: outdatedRows(changes),
 	}
-	if rejection == nil && len(path) == 0 && p.output == "html" {
+	if rejection == nil && len(path) == 0 && len(changes) == 0 && p.output == "html" {
 		p.sparsify(ctx, c, m, &section)
 	}
 	return errors.Join(rejection, p.addSection(m, section))

@@ -137,6 +137,11 @@ func (c *Controller) proceed(ctx context.Context, before, r *v1alpha1.PresetRoll
 	}
 	status, next := advance(&r.Spec, &r.Status, reached.counts, wanted, c.Clock.Now())
 	r.Status = *status
+	budgets := presets.ApplyingBudgets(r.Spec.Budgets, c.Clock.Now())
+	isFrozen := next.restart && slices.ContainsFunc(budgets, isZero)
+	if isFrozen {
+		next.message += "; a budget permits no restart now"
+	}
 	if isActive(&before.Status) && (!isActive(status) || status.Wave == before.Status.Wave && status.Step == before.Status.Step) {
 		reached.report(&r.Status)
 	}
@@ -149,12 +154,14 @@ func (c *Controller) proceed(ctx context.Context, before, r *v1alpha1.PresetRoll
 		err = c.update(ctx, r, reached)
 	}
 	if next.restart {
-		result.RequeueAfter = updatePeriod
+		if !isFrozen {
+			result.RequeueAfter = updatePeriod
+		}
 	} else { // a rejected restart is tried again, as a rejected update is
 		reached.restarts = slices.DeleteFunc(reached.restarts, func(c candidate) bool { return !c.failed })
 	}
 	if next.update && err == nil {
-		err = c.each(ctx, r, reached.stamp, reached.fleet.pick(presets.ApplyingBudgets(r.Spec.Budgets, c.Clock.Now()), reached.restarts), func(ctx context.Context, vm types.NamespacedName) error {
+		err = c.each(ctx, r, reached.stamp, reached.fleet.pick(budgets, reached.restarts), func(ctx context.Context, vm types.NamespacedName) error {
 			return c.restart(ctx, r, vm)
 		})
 	}

@@ -77,6 +77,12 @@ func (f *fleet) pick(budgets []v1alpha1.RolloutBudget, from []candidate) (out []
 	return out
 }
 
+// isZero reports whether a budget permits no restart at all.
+func isZero(b v1alpha1.RolloutBudget) bool {
+	limit, err := intstr.GetScaledValueFromIntOrPercent(&b.MaxUnavailable, 100, true)
+	return err != nil || limit == 0
+}
+
 // permits reports whether a budget permits to restart a VM. VMs that have just become unavailable
 // may come back on their own, all at once.
 func (f *fleet) permits(b v1alpha1.RolloutBudget, c candidate) bool {

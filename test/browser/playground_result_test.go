@@ -1,6 +1,7 @@
 package browser_test
 
 import (
+	"fmt"
 	"testing"
 
 	"github.com/chromedp/cdproto/emulation"
@@ -56,6 +57,23 @@ func TestPlaygroundSparse(t *testing.T) {
 	p.want(shows + `.includes("guest: 2Gi")`)
 	p.after(choose("example", "0"))
 	p.want(`document.getElementById("status").textContent.startsWith("Accepted") && ` + shows + `.includes("A create of this manifest")`)
+}
+
+// TestPlaygroundSparseTooSlow makes a large VM sparse. The other tabs show the result all the same.
+func TestPlaygroundSparseTooSlow(t *testing.T) {
+	vm := "apiVersion: kubevirt.io/v1\nkind: VirtualMachine\nmetadata: {name: a}\nspec:\n  runStrategy: Halted\n  template:\n    spec:\n      domain:\n        memory: {guest: 1Gi}\n        devices:\n          disks:\n"
+	volumes := "      volumes:\n"
+	for i := range 200 {
+		vm += fmt.Sprintf("          - {name: d%d, disk: {bus: virtio}}\n", i)
+		volumes += fmt.Sprintf("      - {name: d%d, emptyDisk: {capacity: 1Gi}}\n", i)
+	}
+	p := open(t, fragment(t, vm+volumes, ""))
+	p.run(chromedp.Click("#tab-sparse"))
+	slow := `document.getElementById("sparse").textContent.includes("takes too long")`
+	p.want(slow)
+	p.run(choose("mode", "addon"))
+	p.want(`!document.getElementById("lines").textContent.includes("pci-topology-version")`)
+	p.want(slow)
 }
 
 // TestPlaygroundTouch shows hints for the input device.

@@ -47,6 +47,7 @@ var _ = Describe("A PresetRollout that restarts VMs", Ordered, func() {
 		By("none while a budget with a schedule forbids it")
 		Eventually(func() any { return condition(s.get(virtualMachine, "web-1"), "RestartRequired") }).ShouldNot(BeNil())
 		Consistently(func() any { return s.get(instance, "web-1").GetUID() }, "5s").Should(Equal(before["web-1"]))
+		Eventually(func() string { return s.condition(s.get(presetRollout, s.ns), "Progressing") }).Should(HaveSuffix("; a budget permits no restart now"))
 		_, err := s.of(presetRollout).Patch(here.ctx, s.ns, types.MergePatchType,
 			[]byte(`{"spec":{"budgets":[{"maxUnavailable":1,"per":"Namespace"},{"maxUnavailable":0,"schedule":"0 0 1 1 *","duration":"1m"}]}}`), metav1.PatchOptions{})
 		Expect(err).NotTo(HaveOccurred())

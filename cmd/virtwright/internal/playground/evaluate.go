@@ -60,6 +60,8 @@ type Output struct {
 	Tests []Test `json:"tests"`
 	// Notes name ignored objects and missing information.
 	Notes []string `json:"notes"`
+	// Sparse is that of the Input.
+	Sparse int `json:"sparse"`
 }
 
 // VM is the result for one VM or VMI.
@@ -121,7 +123,7 @@ type evaluation struct {
 // of the command line. A broken document does not hide the results of others. Evaluate does not
 // panic.
 func (of *Evaluator) Evaluate(ctx context.Context, in Input) Output {
-	e := &evaluation{Output: Output{[]VM{}, []Problem{}, []Test{}, []string{}}, memory: &of.memory, texts: map[string]*manifest.Text{}}
+	e := &evaluation{Output: Output{[]VM{}, []Problem{}, []Test{}, []string{}, in.Sparse}, memory: &of.memory, texts: map[string]*manifest.Text{}}
 	if e.fits(in) {
 		e.guarded(inVM, func() { e.run(ctx, in) })
 	}
@@ -194,7 +196,7 @@ func (e *evaluation) run(ctx context.Context, in Input) {
 		e.guarded(m.Where.File, func() { e.inspect(ctx, c, m) })
 	}
 	if at := min(in.Sparse, len(vms)) - 1; at >= 0 && len(e.VMs) == len(vms) {
-		e.guarded(inVM, func() { e.VMs[at].sparsify(ctx, c, vms[at]) })
+		e.guarded(inVM, func() { e.sparsify(ctx, c, vms[at], &e.VMs[at]) })
 	}
 	for _, text := range slices.Concat(c.Notes, c.Unlabelled(nil), c.Missing()) {
 		e.Notes = append(e.Notes, withoutFlags.Replace(text))
@@ -300,12 +302,18 @@ func (e *evaluation) inspect(ctx context.Context, c *simulate.Cluster, m simulat
 }
 
 // sparsify adds the sparse manifest, unless the VM is rejected, which its problems say.
-func (v *VM) sparsify(ctx context.Context, c *simulate.Cluster, m simulate.VM) {
+func (e *evaluation) sparsify(ctx context.Context, c *simulate.Cluster, m simulate.VM, to *VM) {
 	out, err := c.Sparsify(ctx, m)
-	if err != nil {
+	var text []byte
+	if err == nil {
+		text, err = portable.YAML(out.Object)
+	}
+	if _, isRejected := errors.AsType[*simulate.Rejection](err); isRejected {
 		return
 	}
-	if text, err := portable.YAML(out.Object); err == nil {
-		v.Sparse, v.Stay = string(text), len(out.Kept)
+	if err != nil {
+		e.Notes = append(e.Notes, err.Error())
+		return
 	}
+	to.Sparse, to.Stay = string(text), len(out.Kept)
 }

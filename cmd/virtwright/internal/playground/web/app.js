@@ -52,8 +52,10 @@ const engine = new Engine({
     }
     say(result.summary);
     document.body.dataset.runs = Number(document.body.dataset.runs ?? 0) + 1; // for tests
+    makeSparse();
   },
   slow(seconds) {
+    if (tabs.selected === "tab-sparse") result.tooSlow();
     trouble(`Stopped after ${seconds} s: this input takes too long.`);
     byId("retry").hidden = false;
   },
@@ -104,16 +106,17 @@ function restored() {
 }
 
 function run(wait) {
-  engine.evaluate(input(), wait);
+  engine.evaluate(input(0), wait);
 }
 
-// input is the state with the VM to make sparse, which takes a while, and so is done if it is shown.
-function input() {
-  return { ...state(), sparse: tabs.selected === "tab-sparse" ? result.number : 0 };
+// input is the state, with the number of the VM to make sparse.
+function input(sparse) {
+  return { ...state(), sparse };
 }
 
+// makeSparse adds the sparse manifest to a result if it is shown. It takes a while.
 function makeSparse() {
-  if (tabs.selected === "tab-sparse") run(0);
+  if (tabs.selected === "tab-sparse" && !result.isSparse) engine.evaluate(input(result.number), 0);
 }
 
 function set({ vm, presets, mode }) {
@@ -211,9 +214,13 @@ byId("mode").addEventListener("change", () => {
   run(0);
 });
 byId("theme").addEventListener("change", (event) => (document.documentElement.dataset.theme = event.target.value));
-byId("retry").addEventListener("click", () => engine.retry(input()));
+byId("retry").addEventListener("click", () => engine.retry(input(tabs.selected === "tab-sparse" ? result.number : 0)));
 byId("share").addEventListener("click", share);
-byId("copy").addEventListener("click", () => copy(result.text(tabs.selected), "Copied."));
+byId("copy").addEventListener("click", () => {
+  const text = result.text(tabs.selected);
+  if (text) copy(text, "Copied.");
+  else say("There is nothing to copy.");
+});
 byId("command").addEventListener("click", () => copy(command(), `Copied: ${command()}`));
 addEventListener("hashchange", begin);
 

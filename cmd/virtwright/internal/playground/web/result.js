@@ -109,6 +109,16 @@ export class Result {
     return this.#at + 1;
   }
 
+  // isSparse reports whether the result has the sparse manifest of the VM that is shown, if any.
+  get isSparse() {
+    return this.#output.sparse === this.number;
+  }
+
+  // tooSlow says that no sparse manifest comes.
+  tooSlow() {
+    byId("sparse").replaceChildren(make("p", "empty", "The sparse manifest of this VM takes too long here: use virtwright sparsify."));
+  }
+
   // text returns what a tab shows, to copy it.
   text(tab) {
     const vm = this.#output.vms[this.#at];
@@ -134,7 +144,9 @@ export class Result {
     else this.#choose(this.#active);
     this.#legend();
     this.#showMatches(vm);
-    byId("sparse").replaceChildren(...(vm.sparse
+    byId("sparse").replaceChildren(...(!this.isSparse
+      ? [make("p", "empty", "Making the sparse manifest …")]
+      : vm.sparse
       ? [make("p", "empty", `A create of this manifest gives the same VM. Besides its name, it has ${count(vm.stay, "field")}.`), make("pre", "", vm.sparse)]
       : [make("p", "empty", "There is no sparse manifest for this input.")]));
     byId("domain").replaceChildren(vm.domain ? make("pre", "", ...markXML(vm.domain)) : make("p", "empty", "There is no domain for this input."));
