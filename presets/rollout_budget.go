@@ -18,7 +18,7 @@ func ApplyingBudgets(of []v1alpha1.RolloutBudget, now time.Time) (out []v1alpha1
 	for i := range of {
 		schedule, zone, err := scheduleOf(nil, &of[i])
 		if err == nil && schedule != nil {
-			// The clock of the zone, as a time without summer time: no time of a schedule is skipped.
+			// The clock of the zone, as a time without summer time: it skips no time.
 			at := now.In(zone)
 			clock := time.Date(at.Year(), at.Month(), at.Day(), at.Hour(), at.Minute(), at.Second(), 0, time.UTC)
 			if schedule.Next(clock.Add(-of[i].Duration.Duration)).After(clock) {
@@ -40,7 +40,8 @@ func ValidateBudgets(of []v1alpha1.RolloutBudget) *field.Error {
 	return nil
 }
 
-// scheduleOf reads the schedule of a budget, for the clock of a time zone; nil if it always applies.
+// scheduleOf reads the schedule of a budget, for the clock of a time zone; nil if it always
+// applies.
 func scheduleOf(at *field.Path, b *v1alpha1.RolloutBudget) (cron.Schedule, *time.Location, *field.Error) {
 	if b.Schedule == "" {
 		return nil, nil, nil

@@ -68,8 +68,8 @@ func (p *ProposedRollout) add(of *Cluster, c Compared) {
 	}
 }
 
-// Steps are percentages: the first reaches one VM that changes or a few, the second a tenth of them,
-// the last all.
+// Steps are percentages: the first reaches one VM that changes or a few, the second a tenth of
+// them, the last all.
 func (p *ProposedRollout) Steps() []int {
 	var out []int
 	if n := len(p.Percentiles); n > 1 {

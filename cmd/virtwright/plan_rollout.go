@@ -8,8 +8,8 @@ import (
 	"github.com/virtwright/virtwright/simulate"
 )
 
-// printProposedRollout prints a PresetRollout, with notes about the VMs that its steps reach. Restart
-// counts the running VMs that need one.
+// printProposedRollout prints a PresetRollout, with notes about the VMs that its steps reach.
+// Restart counts the running VMs that need one.
 func printProposedRollout(s streams, p *simulate.ProposedRollout, restart int) error {
 	if p == nil {
 		note(s, []string{"there is nothing to roll out: no cluster preset changes that is in no PresetRollout"})

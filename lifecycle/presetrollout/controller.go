@@ -138,10 +138,7 @@ func (c *Controller) proceed(ctx context.Context, before, r *v1alpha1.PresetRoll
 	status, next := advance(&r.Spec, &r.Status, reached.counts, wanted, c.Clock.Now())
 	r.Status = *status
 	budgets := presets.ApplyingBudgets(r.Spec.Budgets, c.Clock.Now())
-	isFrozen := next.restart && slices.ContainsFunc(budgets, isZero)
-	if isFrozen {
-		next.message += "; a budget permits no restart now"
-	}
+	frozen := isFrozen(&next, budgets)
 	if isActive(&before.Status) && (!isActive(status) || status.Wave == before.Status.Wave && status.Step == before.Status.Step) {
 		reached.report(&r.Status)
 	}
@@ -154,7 +151,7 @@ func (c *Controller) proceed(ctx context.Context, before, r *v1alpha1.PresetRoll
 		err = c.update(ctx, r, reached)
 	}
 	if next.restart {
-		if !isFrozen {
+		if !frozen {
 			result.RequeueAfter = updatePeriod
 		}
 	} else { // a rejected restart is tried again, as a rejected update is

@@ -77,10 +77,17 @@ func (f *fleet) pick(budgets []v1alpha1.RolloutBudget, from []candidate) (out []
 	return out
 }
 
-// isZero reports whether a budget permits no restart at all.
-func isZero(b v1alpha1.RolloutBudget) bool {
-	limit, err := intstr.GetScaledValueFromIntOrPercent(&b.MaxUnavailable, 100, true)
-	return err != nil || limit == 0
+// isFrozen reports whether a step should restart VMs, and a budget permits none at all, which its
+// message then says.
+func isFrozen(of *step, budgets []v1alpha1.RolloutBudget) bool {
+	is := of.restart && slices.ContainsFunc(budgets, func(b v1alpha1.RolloutBudget) bool {
+		limit, err := intstr.GetScaledValueFromIntOrPercent(&b.MaxUnavailable, 100, true)
+		return err != nil || limit == 0
+	})
+	if is {
+		of.message += "; a budget permits no restart now"
+	}
+	return is
 }
 
 // permits reports whether a budget permits to restart a VM. VMs that have just become unavailable
