@@ -1,7 +1,9 @@
 package presets
 
 import (
+	"errors"
 	"fmt"
+	"runtime"
 	"strings"
 	"time"
 
@@ -49,22 +51,41 @@ func scheduleOf(at *field.Path, b *v1alpha1.RolloutBudget) (cron.Schedule, *time
 	if b.Duration == nil || b.Duration.Duration <= 0 {
 		return nil, nil, field.Required(at.Child("duration"), "must say how long the budget applies, such as 12h, because it has a schedule")
 	}
-	zone, err := time.LoadLocation(b.TimeZone)
-	if err != nil || b.TimeZone == "Local" {
+	zone, err := zoneOf(b.TimeZone)
+	if err != nil {
 		return nil, nil, field.Invalid(at.Child("timeZone"), b.TimeZone, "must be the name of a time zone, such as Europe/Berlin; default UTC")
 	}
-	schedule, err := cron.ParseStandard("CRON_TZ=UTC " + b.Schedule)
-	if strings.Contains(b.Schedule, "TZ=") {
-		return nil, nil, field.Invalid(at.Child("schedule"), b.Schedule, "must have no time zone: use timeZone")
-	}
+	schedule, err := parseSchedule(b.Schedule)
 	if err != nil {
-		return nil, nil, field.Invalid(at.Child("schedule"), b.Schedule, fmt.Sprintf("must be a cron expression, such as 0 7 * * 1-5: %v", err))
-	}
-	if _, isCron := schedule.(*cron.SpecSchedule); !isCron {
-		return nil, nil, field.Invalid(at.Child("schedule"), b.Schedule, "must have times of the day, such as 0 7 * * 1-5")
-	}
-	if schedule.Next(time.Unix(0, 0)).IsZero() {
-		return nil, nil, field.Invalid(at.Child("schedule"), b.Schedule, "must have a time: no such day exists")
+		return nil, nil, field.Invalid(at.Child("schedule"), b.Schedule, err.Error())
 	}
 	return schedule, zone, nil
+}
+
+func zoneOf(name string) (*time.Location, error) {
+	if name == "Local" {
+		return nil, errors.New("the zone of a machine")
+	}
+	if runtime.GOOS == "js" { // a browser has no time zones, and the playground runs no rollout
+		return time.UTC, nil
+	}
+	return time.LoadLocation(name)
+}
+
+// parseSchedule reads a cron expression. It has no zone of its own.
+func parseSchedule(text string) (cron.Schedule, error) {
+	if strings.Contains(text, "TZ=") {
+		return nil, errors.New("must have no time zone: use timeZone")
+	}
+	schedule, err := cron.ParseStandard("CRON_TZ=UTC " + text)
+	if err != nil {
+		return nil, fmt.Errorf("must be a cron expression, such as 0 7 * * 1-5: %w", err)
+	}
+	if _, isCron := schedule.(*cron.SpecSchedule); !isCron {
+		return nil, errors.New("must have times of the day, such as 0 7 * * 1-5")
+	}
+	if schedule.Next(time.Unix(0, 0)).IsZero() {
+		return nil, errors.New("must have a time: no such day exists")
+	}
+	return schedule, nil
 }

@@ -9,7 +9,6 @@ import (
 	"encoding/json"
 	"runtime/debug"
 	"syscall/js"
-	_ "time/tzdata" // for schedules of rollouts; a browser has no files
 
 	"github.com/virtwright/virtwright/cmd/virtwright/internal/playground"
 	"github.com/virtwright/virtwright/cmd/virtwright/internal/version"
