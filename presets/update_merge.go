@@ -337,11 +337,16 @@ func (m *merger) hasUndecided(n *provenance.Node) bool {
 	return false
 }
 
-// dropAlternatives removes the alternatives of the current field that the sent intent lacks.
+// dropAlternatives removes the alternatives of the current field that the sent intent lacks. Their
+// record keeps what the author wrote.
 func (m *merger) dropAlternatives() {
-	for _, alternative := range alternativesOf(m.path) {
+	at := m.path
+	for _, alternative := range alternativesOf(at) {
 		if vmValue(m.result.root, alternative) != nil && vmValue(m.after.root, alternative) == nil {
 			m.drop(alternative)
+			m.path = slices.Clone(alternative)
+			m.recordDecisions(m.after.record.At(alternative), true)
+			m.path = at
 		}
 	}
 }
