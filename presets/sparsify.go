@@ -55,16 +55,18 @@ func (e *Engine) Sparsify(ctx context.Context, s *Snapshot, req Request) (*Spars
 	if err != nil {
 		return nil, err
 	}
-	for x.again = true; x.again; { // a leaf may be needed only because of another one
-		x.again = false
-		if err = x.reduce(ctx); err == nil && x.again {
-			err = x.begin(ctx)
+	for { // a leaf may be needed only because of another one
+		before := len(x.leftOut)
+		if err := x.reduce(ctx); err != nil {
+			return nil, err
 		}
-		if err != nil {
+		if len(x.leftOut) == before {
+			return x.result(), nil
+		}
+		if err := x.begin(ctx); err != nil {
 			return nil, err
 		}
 	}
-	return x.result(), nil
 }
 
 // Abridge is a fast Sparsify: a create of its manifest gives the same object, but leaves may stay
@@ -112,7 +114,6 @@ type sparsifier struct {
 	needed    map[string]trial // the last one without a leaf, by its path
 	next      int              // the index of the leaf to leave out
 	unchanged int              // how many leaves were tried since one was left out
-	again     bool             // something was left out since the last look at other leaves
 }
 
 // list finds the leaves that may be left out.
@@ -241,7 +242,7 @@ func (x *sparsifier) without(ctx context.Context, paths ...string) (trial, error
 // take keeps a manifest whose create gives the same object.
 func (x *sparsifier) take(manifest map[string]any, t trial) {
 	if !equalJSON(x.smallest, manifest) {
-		x.again, x.unchanged = true, 0
+		x.unchanged = 0
 	}
 	x.smallest, x.got = manifest, t.got
 }

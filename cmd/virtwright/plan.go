@@ -148,12 +148,8 @@ func (o *planCommand) run(ctx context.Context, s streams) error {
 	if err := serverCheck.run(ctx, o, x, plan); err != nil {
 		return err
 	}
-	if o.output == "rollout" {
-		err = printProposedRollout(s, x.ProposedRollout, plan.Restart)
-	} else {
-		err = p.print(plan)
-	}
-	if err != nil {
+	p.proposed = x.ProposedRollout
+	if err := p.print(plan); err != nil {
 		return fmt.Errorf("cannot print the plan: %w", err)
 	}
 	switch {

@@ -26,6 +26,8 @@ type planPrinter struct {
 	output  string
 	diffs   []vmDiff
 	secrets map[any]int
+	// proposed is printed by the output rollout.
+	proposed *simulate.ProposedRollout
 }
 
 type vmDiff struct{ vm, text string }
@@ -99,6 +101,8 @@ func (p *planPrinter) withoutRecord(raw []byte) string {
 
 func (p *planPrinter) print(plan *fleet.Plan) error {
 	switch p.output {
+	case "rollout":
+		return printProposedRollout(p.streams, p.proposed, plan.Restart)
 	case "json":
 		return printJSON(p.out, newPlanned(plan))
 	case "markdown":

@@ -12,7 +12,7 @@ import (
 // Restart counts the running VMs that need one.
 func printProposedRollout(s streams, p *simulate.ProposedRollout, restart int) error {
 	if p == nil {
-		note(s, []string{"there is nothing to roll out: no cluster preset changes that is in no PresetRollout"})
+		note(s, []string{"there is nothing to roll out: no cluster preset changes, or those that change are in a PresetRollout already"})
 		return nil
 	}
 	wave := map[string]any{"name": "all"}

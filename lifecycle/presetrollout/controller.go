@@ -138,7 +138,7 @@ func (c *Controller) proceed(ctx context.Context, before, r *v1alpha1.PresetRoll
 	status, next := advance(&r.Spec, &r.Status, reached.counts, wanted, c.Clock.Now())
 	r.Status = *status
 	budgets := presets.ApplyingBudgets(r.Spec.Budgets, c.Clock.Now())
-	frozen := isFrozen(&next, budgets)
+	isFrozen := freeze(&next, budgets)
 	if isActive(&before.Status) && (!isActive(status) || status.Wave == before.Status.Wave && status.Step == before.Status.Step) {
 		reached.report(&r.Status)
 	}
@@ -150,12 +150,11 @@ func (c *Controller) proceed(ctx context.Context, before, r *v1alpha1.PresetRoll
 		result.RequeueAfter = updatePeriod
 		err = c.update(ctx, r, reached)
 	}
-	if next.restart {
-		if !frozen {
-			result.RequeueAfter = updatePeriod
-		}
-	} else { // a rejected restart is tried again, as a rejected update is
+	switch {
+	case !next.restart: // a rejected restart is tried again, as a rejected update is
 		reached.restarts = slices.DeleteFunc(reached.restarts, func(c candidate) bool { return !c.failed })
+	case !isFrozen:
+		result.RequeueAfter = updatePeriod
 	}
 	if next.update && err == nil {
 		err = c.each(ctx, r, reached.stamp, reached.fleet.pick(budgets, reached.restarts), func(ctx context.Context, vm types.NamespacedName) error {

@@ -77,9 +77,9 @@ func (f *fleet) pick(budgets []v1alpha1.RolloutBudget, from []candidate) (out []
 	return out
 }
 
-// isFrozen reports whether a step should restart VMs, and a budget permits none at all, which its
-// message then says.
-func isFrozen(of *step, budgets []v1alpha1.RolloutBudget) bool {
+// freeze adds to the message of a step that should restart VMs that a budget permits no restart at
+// all. It reports whether that is so.
+func freeze(of *step, budgets []v1alpha1.RolloutBudget) bool {
 	is := of.restart && slices.ContainsFunc(budgets, func(b v1alpha1.RolloutBudget) bool {
 		limit, err := intstr.GetScaledValueFromIntOrPercent(&b.MaxUnavailable, 100, true)
 		return err != nil || limit == 0
