@@ -59,6 +59,9 @@ var _ = Describe("A rule that is new", Ordered, ContinueOnFailure, func() {
 				if m.before == flag {
 					s.create(manifest(name, name))
 				}
+				if m.before == flag && m.kind == instance { // until then its labels may not change
+					Eventually(func() any { return at(s.get(m.kind, name), "status.phase") }).Should(BeEquivalentTo("Scheduling"))
+				}
 			}
 		}
 		here.manager.restart(append(slices.Clone(usual), "--feature-gates=HostDisk=false,HostDevices=false"))
