@@ -38,63 +38,28 @@ var volumeRequestRules = []Rule{{
 			}
 		}
 	},
-}, {
-	ID:          "volume-request-source",
-	Requirement: "A request that adds a volume has a source: a claim or a data volume.",
-	Scope:       VirtualMachines,
-	Check: func(vm *ExpandedVM, r *Report) {
-		for i, add := range vm.eachAdded() {
-			if lacksSource(add) {
-				r.Add(field.Required(vm.requestPath(i, "addVolumeOptions", "volumeSource"), "must have persistentVolumeClaim or dataVolume"))
-			}
-		}
+}, addRule("volume-request-source", "A request that adds a volume has a source: a claim or a data volume.",
+	lacksSource, func(r *Report, _ *kubevirtv1.AddVolumeOptions, at *field.Path) {
+		r.Add(field.Required(at.Child("volumeSource"), "must have persistentVolumeClaim or dataVolume"))
 	},
-}, {
-	ID:          "volume-request-device",
-	Requirement: "A request that adds a volume has a device: a disk or a lun.",
-	Scope:       VirtualMachines,
-	Check: func(vm *ExpandedVM, r *Report) {
-		for i, add := range vm.eachAdded() {
-			if lacksDevice(add) {
-				r.Add(field.Required(vm.requestPath(i, "addVolumeOptions", "disk"), "must be a disk or a lun"))
-			}
-		}
+), addRule("volume-request-device", "A request that adds a volume has a device: a disk or a lun.",
+	lacksDevice, func(r *Report, _ *kubevirtv1.AddVolumeOptions, at *field.Path) {
+		r.Add(field.Required(at.Child("disk"), "must be a disk or a lun"))
 	},
-}, {
-	ID:          "volume-request-bus",
-	Requirement: "A hotplugged disk is on the scsi or virtio bus, and a hotplugged lun on the scsi bus.",
-	Scope:       VirtualMachines,
-	Check: func(vm *ExpandedVM, r *Report) {
-		for i, add := range vm.eachAdded() {
-			if onWrongBus(add) {
-				bus, target := busOf(add.Disk)
-				hotplugBuses(add).check(r, bus, func() *field.Path { return vm.requestPath(i, "addVolumeOptions", "disk", target, "bus") })
-			}
-		}
+), addRule("volume-request-bus", "A hotplugged disk is on the scsi or virtio bus, and a hotplugged lun on the scsi bus.",
+	onWrongBus, func(r *Report, add *kubevirtv1.AddVolumeOptions, at *field.Path) {
+		bus, target := busOf(add.Disk)
+		hotplugBuses(add).check(r, bus, func() *field.Path { return at.Child("disk", target, "bus") })
 	},
-}, {
-	ID:          "volume-request-io-thread",
-	Requirement: "Only a hotplugged disk on the virtio bus has a dedicated I/O thread.",
-	Scope:       VirtualMachines,
-	Check: func(vm *ExpandedVM, r *Report) {
-		for i, add := range vm.eachAdded() {
-			if hasWrongIOThread(add) {
-				r.Add(field.Invalid(vm.requestPath(i, "addVolumeOptions", "disk", "dedicatedIOThread"), true, "must be false unless the bus is virtio"))
-			}
-		}
+), addRule("volume-request-io-thread", "Only a hotplugged disk on the virtio bus has a dedicated I/O thread.",
+	hasWrongIOThread, func(r *Report, _ *kubevirtv1.AddVolumeOptions, at *field.Path) {
+		r.Add(field.Invalid(at.Child("disk", "dedicatedIOThread"), true, "must be false unless the bus is virtio"))
 	},
-}, {
-	ID:          "volume-request-boot-order",
-	Requirement: "The boot order of a hotplugged disk is at least 1.",
-	Scope:       VirtualMachines,
-	Check: func(vm *ExpandedVM, r *Report) {
-		for i, add := range vm.eachAdded() {
-			if hasWrongBootOrder(add) {
-				r.Add(field.Invalid(vm.requestPath(i, "addVolumeOptions", "disk", "bootOrder"), *add.Disk.BootOrder, "must be at least 1"))
-			}
-		}
+), addRule("volume-request-boot-order", "The boot order of a hotplugged disk is at least 1.",
+	hasWrongBootOrder, func(r *Report, add *kubevirtv1.AddVolumeOptions, at *field.Path) {
+		r.Add(field.Invalid(at.Child("disk", "bootOrder"), *add.Disk.BootOrder, "must be at least 1"))
 	},
-}, {
+), {
 	ID:          "volume-request-clash",
 	Requirement: "A request does not add a volume with the name of another one.",
 	Scope:       VirtualMachines,
@@ -127,6 +92,19 @@ var volumeRequestRules = []Rule{{
 
 func volumeRequestsOf(vm *ExpandedVM) []kubevirtv1.VirtualMachineVolumeRequest {
 	return vm.VM.Status.VolumeRequests
+}
+
+// addRule is a rule for requests that only add a volume.
+func addRule(id, requirement string, isWrong func(*kubevirtv1.AddVolumeOptions) bool,
+	report func(*Report, *kubevirtv1.AddVolumeOptions, *field.Path),
+) Rule {
+	return Rule{ID: id, Requirement: requirement, Scope: VirtualMachines, Check: func(vm *ExpandedVM, r *Report) {
+		for i, add := range vm.eachAdded() {
+			if isWrong(add) {
+				report(r, add, vm.requestPath(i, "addVolumeOptions"))
+			}
+		}
+	}}
 }
 
 // eachAdded yields requests that only add a volume.
