@@ -1,6 +1,7 @@
 package simulate
 
 import (
+	"fmt"
 	"slices"
 	"strings"
 
@@ -13,7 +14,7 @@ import (
 	"github.com/virtwright/virtwright/webhooks"
 )
 
-// rollout adds a rollout that the validating webhook accepts. Only a plan reads it.
+// rollout adds a rollout that the validating webhook accepts. It changes no verdict.
 func (p *presetReader) rollout(e *entry) []Problem {
 	if answer := (webhooks.PresetRollout{Snapshots: loaded[presets.Snapshot]{}, Rollouts: p}).Handle(p.ctx, creation(e)); !answer.Allowed {
 		return answer.Problems
@@ -29,6 +30,25 @@ func (p *presetReader) rollout(e *entry) []Problem {
 // Taken reports that a rollout that was read before has a preset of another one.
 func (p *presetReader) Taken(from *v1alpha1.PresetRollout) *field.Error {
 	return presets.Taken(slices.Values(p.rollouts), from)
+}
+
+// heldBack notes presets of which some VMs have another revision than the one in the snapshot.
+func (c *Cluster) heldBack() (notes []string) {
+	for _, r := range c.rollouts {
+		for _, p := range r.Status.Presets {
+			now, exists := c.snapshot.Lookup("", p.Name)
+			if !exists || now.Generation <= p.Stable {
+				continue
+			}
+			stable := "nothing"
+			if p.Stable != 0 {
+				stable = fmt.Sprintf("revision %d", p.Stable)
+			}
+			notes = append(notes, fmt.Sprintf("PresetRollout %s: VMs that it has not reached, also new ones, get %s of %s, and not revision %d as assumed here",
+				r.Name, stable, p.Name, now.Generation))
+		}
+	}
+	return notes
 }
 
 // A ProposedRollout is one for presets that change, and that are in no rollout yet.

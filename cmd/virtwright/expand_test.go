@@ -2,6 +2,7 @@ package main
 
 import (
 	"encoding/json"
+	"fmt"
 	"os"
 	"path/filepath"
 	"strings"
@@ -177,4 +178,30 @@ func link(t *testing.T, to string) string {
 func TestExpandClusterPresetInNamespace(t *testing.T) {
 	cluster := strings.Replace(strings.Replace(cores, "VirtualMachinePreset", "ClusterVirtualMachinePreset", 1), "{name: cores}", "{name: cores, namespace: elsewhere}", 1)
 	says(t, call(t, sparse+"---\n"+cluster, "expand", "-f", "-").fine(t).out, "cores: 7", `"cluster/cores@1:default"`)
+}
+
+// TestExpandDuringRollout says that VMs may get another revision of a preset than the present one.
+func TestExpandDuringRollout(t *testing.T) {
+	const vm = "---\napiVersion: kubevirt.io/v1\nkind: VirtualMachine\nmetadata: {name: web, namespace: shop}\nspec: {runStrategy: Halted, template: {spec: {domain: {devices: {}}}}}\n"
+	preset := func(generation int) string {
+		return fmt.Sprintf("apiVersion: virtwright.dev/v1alpha1\nkind: ClusterVirtualMachinePreset\nmetadata: {name: size, uid: u1, generation: %d}\n"+
+			"spec: {defaults: {spec: {template: {spec: {domain: {memory: {guest: 2Gi}}}}}}}\n", generation)
+	}
+	rollout := func(stable int) string {
+		return fmt.Sprintf("---\napiVersion: virtwright.dev/v1alpha1\nkind: PresetRollout\nmetadata: {name: sizes}\n"+
+			"spec: {presets: [cluster/size], waves: [{name: all}]}\nstatus: {presets: [{name: cluster/size, uid: u1, stable: %d, target: 4}]}\n", stable)
+	}
+	for name, c := range map[string]struct{ text, note string }{
+		"not complete":    {preset(4) + rollout(3), "get revision 3 of cluster/size, and not revision 4 as assumed here"},
+		"of a new preset": {preset(4) + rollout(0), "get nothing of cluster/size, and not revision 4 as assumed here"},
+		"complete":        {preset(4) + rollout(4), ""},
+	} {
+		t.Run(name, func(t *testing.T) {
+			got := call(t, c.text+vm, "expand", "-f", "-")
+			says(t, got.out, "guest: 2Gi")
+			if strings.Contains(got.err, "PresetRollout sizes: ") != (c.note != "") || !strings.Contains(got.err, c.note) {
+				t.Errorf("note %q, want %q", got.err, c.note)
+			}
+		})
+	}
 }

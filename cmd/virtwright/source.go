@@ -217,7 +217,6 @@ func (o *settings) query(names []live.Name, files simulate.Survey) live.Query {
 		Policies:    !o.presetsOnly,
 		OnlyVMs:     o.withVMs,
 		Imports:     o.imports,
-		Rollouts:    o.withVMs,
 		ContextOnly: len(names) > 0 || o.selector != "" || fromFiles,
 	}
 	if q.All = o.all; q.All {

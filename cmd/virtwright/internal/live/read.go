@@ -51,8 +51,6 @@ type Query struct {
 	Imports bool
 	// Policies reads ValidatingAdmissionPolicies, MutatingAdmissionPolicies and their bindings.
 	Policies bool
-	// Rollouts reads PresetRollouts.
-	Rollouts bool
 	// Addon is true if KubeVirt is installed.
 	Addon bool
 }
@@ -179,10 +177,7 @@ func (q Query) contextKinds() []kind {
 	if q.Addon {
 		out = slices.Clone(alongside)
 	}
-	out = append(out, exceptions)
-	if q.Rollouts {
-		out = append(out, rollouts)
-	}
+	out = append(out, exceptions, rollouts)
 	if q.OnlyVMs {
 		out = slices.DeleteFunc(out, func(k kind) bool { return k.isProfile() })
 	}
