@@ -152,7 +152,13 @@ func (cp *ControlPlane) Stop() {
 // RestartAPIServer stops kube-apiserver as a rolling update would and starts it again with the same
 // address and data. It returns when it is ready.
 func (cp *ControlPlane) RestartAPIServer(ctx context.Context) error {
+	return cp.InterruptAPIServer(ctx, 0)
+}
+
+// InterruptAPIServer is RestartAPIServer with a time between the end and the new start.
+func (cp *ControlPlane) InterruptAPIServer(ctx context.Context, away time.Duration) error {
 	cp.apiServer.terminate(10 * time.Second)
+	time.Sleep(away)
 	ctx, cancel := context.WithTimeout(ctx, startTimeout)
 	defer cancel()
 	if err := cp.startAPIServer(ctx); err != nil {

@@ -85,8 +85,14 @@ func (w *world) awaitRights() {
 // everything but administrators.
 func restartAPIServer() {
 	GinkgoHelper()
+	interruptAPIServer(0)
+}
+
+// interruptAPIServer is restartAPIServer with a time in which there is none.
+func interruptAPIServer(away time.Duration) {
+	GinkgoHelper()
 	began := time.Now()
-	Expect(here.plane.RestartAPIServer(here.ctx)).To(Succeed())
+	Expect(here.plane.InterruptAPIServer(here.ctx, away)).To(Succeed())
 	here.awaitRights()
 	heard.mark()
 	here.unauthorized = append(here.unauthorized, span{began, time.Now()})
