@@ -41,6 +41,15 @@ func (u PresetUse) IsBetween(after, upTo int64) bool {
 	return false
 }
 
+// Is reports whether the version is one generation with a hash.
+func (u PresetUse) Is(hash string, generation int64) bool {
+	return u.Version() == versionOf(hash, generation)
+}
+
+func versionOf(hash string, generation int64) string {
+	return hash + "@" + strconv.FormatInt(generation, 10)
+}
+
 // IsPresetVersion reports whether a version is that of a preset with this hash. A record without
 // hashes has the generation.
 func IsPresetVersion(version, hash string, generation int64) bool {
@@ -84,7 +93,7 @@ func presetUses(record *provenance.Record) []PresetUse {
 	versions := map[string][]string{}
 	for _, s := range record.Sources {
 		if s.Role != provenance.Platform && s.Role != provenance.Legacy {
-			versions[s.Preset] = append(versions[s.Preset], s.Hash+"@"+strconv.FormatInt(s.Generation, 10))
+			versions[s.Preset] = append(versions[s.Preset], versionOf(s.Hash, s.Generation))
 		}
 	}
 	out := make([]PresetUse, 0, len(versions))

@@ -133,7 +133,7 @@ func TestEveryOrderOfRestarts(t *testing.T) {
 		for i, g := range w.guests {
 			vm := g.cached.vm(fmt.Sprint(i), "s")
 			reached.fleet.add(vm.Namespace, vm.Status.Ready && !c.isRestarting(vm))
-			c.add(&reached, r, presets.Namespace{Name: "shop"}, vm)
+			c.add(&reached, r, presets.Namespace{Name: "shop"}, vm, false)
 		}
 		for i := range w.recently {
 			_, w.recently[i] = c.restarts[types.NamespacedName{Namespace: "shop", Name: fmt.Sprint(i)}]
@@ -189,7 +189,7 @@ func TestVMsThatAreNotReady(t *testing.T) {
 	count := func(restart v1alpha1.RolloutRestart, edit func(*partialobject.VirtualMachine)) vms {
 		out, changed := vms{stamp: "s"}, vm.DeepCopyObject().(*partialobject.VirtualMachine)
 		edit(changed)
-		c.add(&out, &v1alpha1.PresetRollout{Spec: v1alpha1.PresetRolloutSpec{Restart: restart}}, presets.Namespace{Name: "shop"}, changed)
+		c.add(&out, &v1alpha1.PresetRollout{Spec: v1alpha1.PresetRolloutSpec{Restart: restart}}, presets.Namespace{Name: "shop"}, changed, false)
 		return out
 	}
 	same := func(*partialobject.VirtualMachine) {}

@@ -94,7 +94,7 @@ func (c *Controller) count(ctx context.Context, s *presets.Snapshot, of *presets
 			out.fleet.add(vm.Namespace, vm.Status.Ready && !c.isRestarting(vm))
 		}
 		if isReached(of, &r.Status, in, vm) && concerns(s, of, in, vm) {
-			c.add(&out, r, in, vm)
+			c.add(&out, r, in, vm, isNew(s, &r.Status, vm))
 			if waited(of, &r.Status, vm) {
 				out.waited[keyOf(vm)] = true
 			}
@@ -150,7 +150,20 @@ func concerns(s *presets.Snapshot, of *presets.Rollout, in presets.Namespace, vm
 	return s.Concerns(of, in, &vm.ObjectMeta, template)
 }
 
-func (c *Controller) add(to *vms, r *v1alpha1.PresetRollout, in presets.Namespace, vm *partialobject.VirtualMachine) {
+// isNew reports whether a VM has the change but was not updated, such as one that was created since.
+// A preset that was created again may have the same content.
+func isNew(s *presets.Snapshot, status *v1alpha1.PresetRolloutStatus, vm *partialobject.VirtualMachine) bool {
+	for _, p := range status.Presets {
+		if now, exists := s.Lookup("", p.Name); p.Stable != p.Target && (p.Stable == 0 || !exists ||
+			!slices.ContainsFunc(vm.Presets, func(use partialobject.PresetUse) bool { return use.Ref() == p.Name && use.Is(now.Hash(), p.Target) })) {
+			return false
+		}
+	}
+	return !status.Aborted && !needsRestart(vm)
+}
+
+// add counts a VM that the rollout has reached.
+func (c *Controller) add(to *vms, r *v1alpha1.PresetRollout, in presets.Namespace, vm *partialobject.VirtualMachine, isNew bool) {
 	to.selected++
 	key := keyOf(vm)
 	c.mu.Lock()
@@ -164,6 +177,12 @@ func (c *Controller) add(to *vms, r *v1alpha1.PresetRollout, in presets.Namespac
 		to.updated++
 	case isLeftOut:
 		to.held++
+	case isNew: // to wait for it would never end where VMs are created all the time
+		if down := c.down(&r.Spec, vm); down != "" && shouldRun(vm) && isRestartable(&r.Spec, vm) {
+			to.fail(key, down)
+		} else {
+			to.updated++
+		}
 	case has && failed.stamp == to.stamp:
 		if !failed.isPending {
 			to.fail(key, failed.message)

@@ -2,6 +2,7 @@ package presetrollout
 
 import (
 	"errors"
+	"fmt"
 	"testing"
 	"time"
 
@@ -25,7 +26,7 @@ func TestErrorsOfTheServer(t *testing.T) {
 	count := func() vms {
 		out := vms{stamp: "s"}
 		vm := &partialobject.VirtualMachine{ObjectMeta: metav1.ObjectMeta{Namespace: key.Namespace, Name: key.Name}}
-		c.add(&out, &v1alpha1.PresetRollout{ObjectMeta: metav1.ObjectMeta{Name: "r"}}, presets.Namespace{}, vm)
+		c.add(&out, &v1alpha1.PresetRollout{ObjectMeta: metav1.ObjectMeta{Name: "r"}}, presets.Namespace{}, vm, false)
 		return out
 	}
 	broken := apierrors.NewInternalError(errors.New("the webhook does not answer"))
@@ -50,5 +51,51 @@ func TestErrorsOfTheServer(t *testing.T) {
 	}
 	if err := c.note("r", "s", key, errors.New("connection refused")); err == nil {
 		t.Error("an error that is not about the VM is forgotten")
+	}
+}
+
+// TestNewVMs counts a VM that has the change as updated, although it has no stamp.
+func TestNewVMs(t *testing.T) {
+	raw := &v1alpha1.ClusterVirtualMachinePreset{ObjectMeta: metav1.ObjectMeta{Name: "size", Generation: 4}}
+	compiled, problems := presets.Compile(raw)
+	if len(problems) > 0 {
+		t.Fatal(problems)
+	}
+	snapshot := presets.NewSnapshot([]*presets.Compiled{compiled}, nil)
+	change := v1alpha1.RolloutPreset{Name: "cluster/size", Stable: 3, Target: 4}
+	of := func(hash string, generation int) string {
+		return fmt.Sprintf(`{"v":1,"by":["cluster/size@%d:default"],"hashes":[%q]}`, generation, hash)
+	}
+	for name, c := range map[string]struct {
+		record string
+		edit   func(*v1alpha1.PresetRolloutStatus, *partialobject.VirtualMachine)
+		is     bool
+	}{
+		"has the change":                      {of(compiled.Hash(), 4), nil, true},
+		"has the stable revision":             {of(compiled.Hash(), 3), nil, false},
+		"has the values of another preset":    {of("00000000", 4), nil, false},
+		"has no record":                       {"", nil, false},
+		"has a preset that was created again": {of(compiled.Hash(), 4), func(s *v1alpha1.PresetRolloutStatus, _ *partialobject.VirtualMachine) { s.Presets[0].Stable = 0 }, false},
+		"lacks another change": {of(compiled.Hash(), 4), func(s *v1alpha1.PresetRolloutStatus, _ *partialobject.VirtualMachine) {
+			s.Presets = append(s.Presets, v1alpha1.RolloutPreset{Name: "cluster/other", Stable: 1, Target: 2})
+		}, false},
+		"has a change that is aborted": {of(compiled.Hash(), 4), func(s *v1alpha1.PresetRolloutStatus, _ *partialobject.VirtualMachine) { s.Aborted = true }, false},
+		"needs a restart": {of(compiled.Hash(), 4), func(_ *v1alpha1.PresetRolloutStatus, vm *partialobject.VirtualMachine) {
+			vm.Status.Conditions = guestState{needs: true}.vm("", "").Status.Conditions
+		}, false},
+	} {
+		t.Run(name, func(t *testing.T) {
+			vm, status := &partialobject.VirtualMachine{}, &v1alpha1.PresetRolloutStatus{Presets: []v1alpha1.RolloutPreset{change}}
+			vm.Annotations = map[string]string{v1alpha1.AnnotationProvenance: c.record}
+			if _, err := partialobject.Trim(vm); err != nil {
+				t.Fatal(err)
+			}
+			if c.edit != nil {
+				c.edit(status, vm)
+			}
+			if got := isNew(snapshot, status, vm); got != c.is {
+				t.Errorf("%v, want %v: %+v", got, c.is, vm.Presets)
+			}
+		})
 	}
 }
