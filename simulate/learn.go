@@ -2,9 +2,10 @@ package simulate
 
 import (
 	"context"
+	"crypto/sha256"
 	"encoding/json"
+	"errors"
 	"fmt"
-	"reflect"
 	"slices"
 
 	"github.com/virtwright/virtwright/api/v1alpha1"
@@ -30,10 +31,10 @@ type LearnedVM struct {
 	Before, After int
 	// Object is the VM without the fields that presets give.
 	Object map[string]any
-	// Stored is the VM as the cluster stores it in both cases.
-	Stored map[string]any
 	// Err is a *Rejection if the cluster would reject the VM.
 	Err error
+	// stored is the hash of the VM as the cluster stores it: thousands of VMs need much memory.
+	stored [sha256.Size]byte
 	// givenBy counts the fields that presets give.
 	givenBy map[string]int
 }
@@ -103,13 +104,21 @@ type beforeLearning struct {
 
 func (c *Cluster) before(ctx context.Context, m VM) (out beforeLearning) {
 	out.VM = m
-	out.from, out.Stored, out.Err = c.abridged(ctx, m)
-	if out.Err != nil {
+	var stored map[string]any
+	if out.from, stored, out.Err = c.abridged(ctx, m); out.Err != nil {
+		return out
+	}
+	if out.stored, out.Err = digest(stored); out.Err != nil {
 		return out
 	}
 	fields, err := presets.Fields(m.Kind, out.from.Object)
 	out.Before, out.Err = len(fields), err
 	return out
+}
+
+func digest(object map[string]any) (out [sha256.Size]byte, err error) {
+	text, err := json.Marshal(object)
+	return sha256.Sum256(text), err
 }
 
 // abridged returns a VM without fields that existing presets and the platform give it, and as it
@@ -138,13 +147,14 @@ func (c *Cluster) after(ctx context.Context, x LearnedVM) LearnedVM {
 		return x
 	}
 	full, sparse, stored, err := c.sparsify(ctx, x.VM)
-	if err == nil && !reflect.DeepEqual(stored, x.Stored) {
-		err = fmt.Errorf("%s: learned presets would change %s", x.Where, x.VM)
+	if x.Err = err; err != nil {
+		return x
 	}
-	var fields []presets.Leaf
-	if err == nil {
-		fields, err = presets.Fields(x.Kind, x.Stored) // without keys of elements
+	if hash, err := digest(stored); err != nil || hash != x.stored {
+		x.Err = errors.Join(fmt.Errorf("%s: learned presets would change %s", x.Where, x.VM), err)
+		return x
 	}
+	fields, err := presets.Fields(x.Kind, stored) // without keys of elements
 	if x.Err = err; err != nil {
 		return x
 	}

@@ -70,7 +70,7 @@ func (f *fleet) defaults(of *choice) ([]byte, error) {
 			}
 		}
 	}
-	object, err := presets.Part(f.rows[at].Kind, f.rows[at].object, values)
+	object, err := presets.Part(f.rows[at].Kind, f.generalized(f.rows[at].VM), values)
 	if err != nil {
 		return nil, fmt.Errorf("cannot read %s/%s: %w", f.rows[at].Namespace.Name, f.rows[at].Name, err)
 	}

@@ -17,6 +17,7 @@ type fleet struct {
 	Options
 	// selecting are the labels that selectors may read, so that no preset gives them; nil for all.
 	selecting map[string]bool
+	common    map[string]bool // see commonTexts
 	rows      []row
 	features  []feature
 	classes   []class
@@ -36,7 +37,6 @@ type fleet struct {
 // A row is a VM.
 type row struct {
 	VM
-	object   map[string]any // generalized
 	labels   map[string]string
 	fields   map[int]int // the number of the value, by the number of the path
 	features []feature
@@ -67,14 +67,11 @@ func newFleet(vms []VM, o Options, selecting map[string]bool) (*fleet, error) {
 		Options: o, selecting: selecting, derived: map[int]string{}, unfit: map[int]bool{},
 		numbers: map[string]int{}, pathNumbers: map[string]int{},
 	}
-	names := commonTexts(vms)
+	f.common = commonTexts(vms)
 	for _, m := range vms {
-		r := row{VM: m, object: m.Object, fields: map[int]int{}, features: f.featuresOf(m)}
-		if m.Name != "" {
-			r.object, _ = generalized(m.Object, m.Name, names).(map[string]any)
-		}
-		r.labels = ownLabels(r.object)
-		fields, err := presets.Fields(m.Kind, r.object)
+		object := f.generalized(m)
+		r := row{VM: m, labels: ownLabels(object), fields: map[int]int{}, features: f.featuresOf(m)}
+		fields, err := presets.Fields(m.Kind, object)
 		if err != nil {
 			return nil, fmt.Errorf("cannot read %s/%s: %w", m.Namespace.Name, m.Name, err)
 		}
@@ -88,6 +85,15 @@ func newFleet(vms []VM, o Options, selecting map[string]bool) (*fleet, error) {
 	f.derive()
 	f.classify()
 	return f, f.check()
+}
+
+// generalized returns a VM with nameMark in the place of its name.
+func (f *fleet) generalized(m VM) map[string]any {
+	if m.Name == "" {
+		return m.Object
+	}
+	out, _ := generalized(m.Object, m.Name, f.common).(map[string]any)
+	return out
 }
 
 // add adds a field to a row.
