@@ -161,6 +161,9 @@ func (f *fieldNode) moved(p provenance.Path) *fieldNode {
 	if out.original == nil {
 		out.original = f
 	}
+	if p.Equal(f.path) {
+		return &out
+	}
 	if out.path = p; len(p) > 0 {
 		out.segment, out.text, out.owner = p[len(p)-1], p.String(), ownerOf(p)
 	}

@@ -310,7 +310,7 @@ func (x *sparsifier) create(ctx context.Context, manifest map[string]any) (*Resu
 		return nil, fmt.Errorf("cannot encode a manifest: %w", err)
 	}
 	request := x.request
-	request.Object, request.Decoded = raw, nil
+	request.Object, request.Decoded = raw, asObject(cloneJSON(manifest))
 	out, err := x.Resolve(ctx, x.snapshot, request)
 	if err == nil {
 		out.state.dropProvenance(provenance.New())

@@ -44,7 +44,7 @@ func Of(names ...string) Path {
 
 // With returns p and one more segment, without sharing memory with p.
 func (p Path) With(s Segment) Path {
-	return append(slices.Clip(p), s)
+	return slices.Concat(p, Path{s})
 }
 
 // Field returns the path of a field of the object at p.
