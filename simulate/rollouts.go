@@ -32,7 +32,7 @@ func (p *presetReader) Taken(from *v1alpha1.PresetRollout) *field.Error {
 	return presets.Taken(slices.Values(p.rollouts), from)
 }
 
-// heldBack notes presets of which some VMs have another revision than the one in the snapshot.
+// heldBack notes presets that rollouts give to some VMs in another revision than the snapshot has.
 func (c *Cluster) heldBack() (notes []string) {
 	for _, r := range c.rollouts {
 		for _, p := range r.Status.Presets {

@@ -150,8 +150,8 @@ func concerns(s *presets.Snapshot, of *presets.Rollout, in presets.Namespace, vm
 	return s.Concerns(of, in, &vm.ObjectMeta, template)
 }
 
-// isNew reports whether a VM has the change but was not updated, such as one that was created since.
-// A preset that was created again may have the same content.
+// isNew reports whether a VM has the change without an update, because it was created since then.
+// That cannot be said of a preset that was created again, because it may have the same content.
 func isNew(s *presets.Snapshot, status *v1alpha1.PresetRolloutStatus, vm *partialobject.VirtualMachine) bool {
 	for _, p := range status.Presets {
 		if now, exists := s.Lookup("", p.Name); p.Stable != p.Target && (p.Stable == 0 || !exists ||
