@@ -37,15 +37,17 @@ func (c *Cluster) heldBack() (notes []string) {
 	for _, r := range c.rollouts {
 		for _, p := range r.Status.Presets {
 			now, exists := c.snapshot.Lookup("", p.Name)
-			if !exists || now.Generation <= p.Stable {
+			if !exists || p.Stable == p.Target && now.Generation <= p.Stable {
 				continue
 			}
-			stable := "nothing"
+			who, stable := "VMs that it has not reached", "nothing"
+			if r.Status.Aborted {
+				who = "VMs"
+			}
 			if p.Stable != 0 {
 				stable = fmt.Sprintf("revision %d", p.Stable)
 			}
-			notes = append(notes, fmt.Sprintf("PresetRollout %s: VMs that it has not reached, also new ones, get %s of %s, and not revision %d as assumed here",
-				r.Name, stable, p.Name, now.Generation))
+			notes = append(notes, fmt.Sprintf("PresetRollout %s: %s, also new ones, get %s of %s, and not the present one as assumed here", r.Name, who, stable, p.Name))
 		}
 	}
 	return notes

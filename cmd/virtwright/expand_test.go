@@ -192,9 +192,10 @@ func TestExpandDuringRollout(t *testing.T) {
 			"spec: {presets: [cluster/size], waves: [{name: all}]}\nstatus: {presets: [{name: cluster/size, uid: u1, stable: %d, target: 4}]}\n", stable)
 	}
 	for name, c := range map[string]struct{ text, note string }{
-		"not complete":    {preset(4) + rollout(3), "get revision 3 of cluster/size, and not revision 4 as assumed here"},
-		"of a new preset": {preset(4) + rollout(0), "get nothing of cluster/size, and not revision 4 as assumed here"},
-		"complete":        {preset(4) + rollout(4), ""},
+		"not complete":            {preset(4) + rollout(3), "get revision 3 of cluster/size, and not the present one as assumed here"},
+		"of a new preset":         {preset(4) + rollout(0), "get nothing of cluster/size, and not the present one as assumed here"},
+		"of a preset from a file": {preset(0) + rollout(3), "get revision 3 of cluster/size"},
+		"complete":                {preset(4) + rollout(4), ""},
 	} {
 		t.Run(name, func(t *testing.T) {
 			got := call(t, c.text+vm, "expand", "-f", "-")

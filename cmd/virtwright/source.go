@@ -44,8 +44,8 @@ type source struct {
 	selector   string
 	// filesOnly accepts files without VMs.
 	filesOnly bool
-	// withVMs reads VMs and rollouts of the cluster even if files have VMs, skips VMIs and
-	// profiles, and applies the selector to VMs of files, too.
+	// withVMs reads VMs of the cluster even if files have VMs, skips VMIs and profiles, and applies
+	// the selector to VMs of files, too.
 	withVMs      bool
 	allowMissing bool
 	// keepText keeps the text of objects of files.

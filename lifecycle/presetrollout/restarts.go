@@ -160,7 +160,8 @@ func waited(of *presets.Rollout, status *v1alpha1.PresetRolloutStatus, vm *parti
 
 // isLeftToOwner reports whether a VM waited for a restart before it was updated.
 func isLeftToOwner(vm *partialobject.VirtualMachine) bool {
-	return vm.Annotations[v1alpha1.AnnotationRolloutWaited] == vm.Annotations[v1alpha1.AnnotationRolledOut]
+	waited := vm.Annotations[v1alpha1.AnnotationRolloutWaited]
+	return waited != "" && waited == vm.Annotations[v1alpha1.AnnotationRolledOut]
 }
 
 // isRestartable reports whether a rollout restarts a VM if it needs that. A guest that is paused

@@ -224,6 +224,13 @@ func TestVMsThatAreNotReady(t *testing.T) {
 		t.Errorf("a crash loop: %+v", got)
 	}
 	c.restarts = nil
+	var created vms
+	fresh := vm.DeepCopyObject().(*partialobject.VirtualMachine)
+	delete(fresh.Annotations, v1alpha1.AnnotationRolledOut)
+	c.add(&created, &v1alpha1.PresetRollout{Spec: v1alpha1.PresetRolloutSpec{Restart: v1alpha1.RestartRolling}}, presets.Namespace{}, fresh, true)
+	if created.failed != 1 || created.updated != 0 {
+		t.Errorf("created with the change: %+v", created)
+	}
 	paused := func(vm *partialobject.VirtualMachine) {
 		waiting(vm)
 		vm.Status.Conditions = append(vm.Status.Conditions, kubevirtv1.VirtualMachineCondition{Type: kubevirtv1.VirtualMachinePaused, Status: corev1.ConditionTrue})

@@ -150,8 +150,9 @@ func concerns(s *presets.Snapshot, of *presets.Rollout, in presets.Namespace, vm
 	return s.Concerns(of, in, &vm.ObjectMeta, template)
 }
 
-// isNew reports whether a VM has the change without an update, because it was created since then.
-// That cannot be said of a preset that was created again, because it may have the same content.
+// isNew reports whether a VM was created with the change. Its spec has not been written since then:
+// an update of its author may bring a part of the change. That cannot be said of a preset that was
+// created again, because it may have the same content.
 func isNew(s *presets.Snapshot, status *v1alpha1.PresetRolloutStatus, vm *partialobject.VirtualMachine) bool {
 	for _, p := range status.Presets {
 		if now, exists := s.Lookup("", p.Name); p.Stable != p.Target && (p.Stable == 0 || !exists ||
@@ -159,7 +160,7 @@ func isNew(s *presets.Snapshot, status *v1alpha1.PresetRolloutStatus, vm *partia
 			return false
 		}
 	}
-	return !status.Aborted && !needsRestart(vm)
+	return vm.Generation == 1 && !status.Aborted && !needsRestart(vm)
 }
 
 // add counts a VM that the rollout has reached.

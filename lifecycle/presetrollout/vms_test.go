@@ -80,13 +80,14 @@ func TestNewVMs(t *testing.T) {
 			s.Presets = append(s.Presets, v1alpha1.RolloutPreset{Name: "cluster/other", Stable: 1, Target: 2})
 		}, false},
 		"has a change that is aborted": {of(compiled.Hash(), 4), func(s *v1alpha1.PresetRolloutStatus, _ *partialobject.VirtualMachine) { s.Aborted = true }, false},
+		"was changed by its author":    {of(compiled.Hash(), 4), func(_ *v1alpha1.PresetRolloutStatus, vm *partialobject.VirtualMachine) { vm.Generation = 2 }, false},
 		"needs a restart": {of(compiled.Hash(), 4), func(_ *v1alpha1.PresetRolloutStatus, vm *partialobject.VirtualMachine) {
 			vm.Status.Conditions = guestState{needs: true}.vm("", "").Status.Conditions
 		}, false},
 	} {
 		t.Run(name, func(t *testing.T) {
 			vm, status := &partialobject.VirtualMachine{}, &v1alpha1.PresetRolloutStatus{Presets: []v1alpha1.RolloutPreset{change}}
-			vm.Annotations = map[string]string{v1alpha1.AnnotationProvenance: c.record}
+			vm.Generation, vm.Annotations = 1, map[string]string{v1alpha1.AnnotationProvenance: c.record}
 			if _, err := partialobject.Trim(vm); err != nil {
 				t.Fatal(err)
 			}
