@@ -4,7 +4,6 @@ import (
 	"context"
 	"crypto/sha256"
 	"encoding/json"
-	"errors"
 	"fmt"
 	"slices"
 
@@ -150,8 +149,11 @@ func (c *Cluster) after(ctx context.Context, x LearnedVM) LearnedVM {
 	if x.Err = err; err != nil {
 		return x
 	}
-	if hash, err := digest(stored); err != nil || hash != x.stored {
-		x.Err = errors.Join(fmt.Errorf("%s: learned presets would change %s", x.Where, x.VM), err)
+	hash, err := digest(stored)
+	if err == nil && hash != x.stored {
+		err = fmt.Errorf("%s: learned presets would change %s", x.Where, x.VM)
+	}
+	if x.Err = err; err != nil {
 		return x
 	}
 	fields, err := presets.Fields(x.Kind, stored) // without keys of elements

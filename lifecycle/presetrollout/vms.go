@@ -123,11 +123,11 @@ func isReached(of *presets.Rollout, status *v1alpha1.PresetRolloutStatus, in pre
 // either, and whether its record can say that.
 func hasChange(status *v1alpha1.PresetRolloutStatus, vm *partialobject.VirtualMachine) (is, isRecorded bool) {
 	for _, p := range status.Presets {
-		i := slices.IndexFunc(vm.Presets, func(use partialobject.PresetUse) bool { return use.Ref() == p.Name })
-		if p.Stable == p.Target || i < 0 {
+		use := useOf(vm, p.Name)
+		if p.Stable == p.Target || use == nil {
 			continue
 		}
-		if vm.Presets[i].IsBetween(p.Stable, p.Target) {
+		if use.IsBetween(p.Stable, p.Target) {
 			return true, true
 		}
 		isRecorded = true
@@ -154,13 +154,24 @@ func concerns(s *presets.Snapshot, of *presets.Rollout, in presets.Namespace, vm
 // an update of its author may bring a part of the change. That cannot be said of a preset that was
 // created again, because it may have the same content.
 func isNew(s *presets.Snapshot, status *v1alpha1.PresetRolloutStatus, vm *partialobject.VirtualMachine) bool {
+	if vm.Generation != 1 || status.Aborted || needsRestart(vm) {
+		return false
+	}
 	for _, p := range status.Presets {
-		if now, exists := s.Lookup("", p.Name); p.Stable != p.Target && (p.Stable == 0 || !exists ||
-			!slices.ContainsFunc(vm.Presets, func(use partialobject.PresetUse) bool { return use.Ref() == p.Name && use.Is(now.Hash(), p.Target) })) {
+		if p.Stable == p.Target {
+			continue
+		}
+		now, exists := s.Lookup("", p.Name)
+		if use := useOf(vm, p.Name); p.Stable == 0 || !exists || use == nil || !use.Is(now.Hash(), p.Target) {
 			return false
 		}
 	}
-	return vm.Generation == 1 && !status.Aborted && !needsRestart(vm)
+	return true
+}
+
+// useOf returns what the record of a VM says of a preset; nil if that is nothing.
+func useOf(vm *partialobject.VirtualMachine, ref string) *partialobject.PresetUse {
+	return partialobject.Find(vm.Presets, func(use *partialobject.PresetUse) bool { return use.Ref() == ref })
 }
 
 // add counts a VM that the rollout has reached.

@@ -49,7 +49,8 @@ type Query struct {
 	ContextOnly bool
 	// Imports reads KubeVirt's presets, instancetypes and preferences, presets and exceptions.
 	Imports bool
-	// Policies reads ValidatingAdmissionPolicies, MutatingAdmissionPolicies and their bindings.
+	// Policies reads ValidatingAdmissionPolicies, MutatingAdmissionPolicies and their bindings, and
+	// PresetRollouts.
 	Policies bool
 	// Addon is true if KubeVirt is installed.
 	Addon bool
@@ -85,17 +86,18 @@ func (c *Cluster) Read(ctx context.Context, q Query) (objects []manifest.Object,
 	return c.readAll(ctx, requests)
 }
 
-// rules returns the kinds of policies to read. MutatingAdmissionPolicies are not evaluated: notes
-// name them, except in a plan, and only an import needs their bindings.
+// rules returns the kinds of policies to read, and PresetRollouts except for an import.
+// MutatingAdmissionPolicies are not evaluated: notes name them, except in a plan, and only an
+// import needs their bindings.
 func (q Query) rules() []kind {
 	out := slices.Clone(rules)
 	if !q.OnlyVMs {
 		out = append(out, mutatingRules)
 	}
 	if q.Imports {
-		out = append(out, mutatingBindings)
+		return append(out, mutatingBindings)
 	}
-	return out
+	return append(out, rollouts)
 }
 
 func (c *Cluster) readAll(ctx context.Context, requests []request) (objects []manifest.Object, notes []string, err error) {
@@ -177,7 +179,7 @@ func (q Query) contextKinds() []kind {
 	if q.Addon {
 		out = slices.Clone(alongside)
 	}
-	out = append(out, exceptions, rollouts)
+	out = append(out, exceptions)
 	if q.OnlyVMs {
 		out = slices.DeleteFunc(out, func(k kind) bool { return k.isProfile() })
 	}
@@ -238,7 +240,7 @@ func (c *Cluster) append(to []manifest.Object, r request, object *unstructured.U
 	}
 	return append(to, manifest.Object{
 		Where: manifest.Position{File: "cluster " + c.Name}, APIVersion: object.GetAPIVersion(), Kind: object.GetKind(), JSON: raw,
-		Context: r.contextOnly || r.Resource == rollouts.Resource, // it changes no verdict
+		Context: r.contextOnly,
 	}), nil
 }
 
