@@ -232,12 +232,24 @@ func literals(list *ast.GenDecl) iter.Seq2[string, ast.Node] {
 					continue
 				}
 				for _, rule := range rules.Elts {
-					id := rule.(*ast.CompositeLit).Elts[0].(*ast.KeyValueExpr).Value.(*ast.BasicLit).Value
-					yield(strings.Trim(id, `"`), rule)
+					yield(ruleID(rule), rule)
 				}
 			}
 		}
 	}
+}
+
+// ruleID is the ID of a rule, which is its first field, or the first argument of the function that
+// makes it.
+func ruleID(rule ast.Expr) string {
+	var id ast.Expr
+	switch rule := rule.(type) {
+	case *ast.CompositeLit:
+		id = rule.Elts[0].(*ast.KeyValueExpr).Value
+	case *ast.CallExpr:
+		id = rule.Args[0]
+	}
+	return strings.Trim(id.(*ast.BasicLit).Value, `"`)
 }
 
 // sources are the files of the package that are no tests.
