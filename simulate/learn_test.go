@@ -170,7 +170,7 @@ func TestLearnIsDeterministic(t *testing.T) {
 // are limited by options.
 func TestLearnedPresets(t *testing.T) {
 	text := newPlantedFleet(3, 80).text.String()
-	report, _ := learned(t, text, learn.Options{Support: 3, HoldOut: true})
+	report, _ := learned(t, text, learn.Options{Support: 3, Judge: true})
 	var names []string
 	all := ""
 	for _, p := range report.Presets {

@@ -33,7 +33,7 @@ const allowedInXML = "a\u202eb\u009bc"
 // such calls print something.
 var hostileCalls = map[string][]string{
 	"adopt":             {"adopt H", "adopt PRESETS -A", "adopt VMS -A", "adopt BROKEN -A", "adopt EMPTY -A --enforce"},
-	"learn":             {"learn -f FLEET -o FORMAT", "learn -f WEB -f PRESETS", "learn -f VMS -f PRESETS", "learn -f BROKEN"},
+	"learn":             {"learn -f FLEET -o FORMAT", "learn -f FLEET --propose-labels", "learn -f WEB -f PRESETS", "learn -f VMS -f PRESETS", "learn -f BROKEN"},
 	"sparsify":          {"sparsify -f WEB -f PRESETS -o FORMAT", "sparsify -f VMS -f PRESETS", "sparsify -f BROKEN"},
 	"expand":            {"expand -f WEB -f PRESETS -o FORMAT", "expand -f VMS -f PRESETS", "expand -f WEB -f BROKEN", "expand -A"},
 	"explain":           {"explain -f WEB -f PRESETS -o FORMAT", "explain -f WEB -f PRESETS H", "explain -f VMS -f PRESETS"},

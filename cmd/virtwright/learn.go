@@ -34,13 +34,17 @@ Each VM is checked with the webhooks: the cluster stores the same object for the
 ` + liveHelp + `
 
 -o table shows what each preset selects and saves, and fields with an unusual value. --write creates
-a folder with the presets and the sparse VMs.`
+a folder with the presets and the sparse VMs. --propose-labels prints commands that label VMs with
+values in common that no preset can select yet. With these labels, learn finds more.`
 
 const learnExamples = `  # Presets for the VMs of a folder, with the labels of their namespaces
   {{program}} learn -f vms -f namespaces.yaml
 
   # What presets would save in a cluster
   {{program}} learn -A -o table
+
+  # Commands for labels with which presets would save more
+  {{program}} learn -A --propose-labels
 
   # A folder for Git, with presets and sparse VMs
   {{program}} learn -A --write fleet`
@@ -64,6 +68,7 @@ func newLearn(shown string, s streams) *cobra.Command {
 	o.declareValidation(c)
 	o.declareLimits(c)
 	c.Flags().StringVar(&o.folder, "write", "", "new `folder` for presets and sparse VMs; print a table")
+	c.Flags().BoolVar(&o.options.Labels, "propose-labels", false, "print commands that label VMs so that presets can select them")
 	c.ValidArgsFunction = o.connection.complete(0)
 	return c
 }
@@ -88,6 +93,9 @@ func (o *learnCommand) checkLimits(*cobra.Command) error {
 func (o *learnCommand) checkWrite(c *cobra.Command) error {
 	if o.folder != "" && c.Flags().Changed("output") {
 		return errors.New("--write and -o are mutually exclusive")
+	}
+	if o.options.Labels && (o.folder != "" || c.Flags().Changed("output")) {
+		return errors.New("--propose-labels prints commands: use it without --write and -o")
 	}
 	if err := o.checkFolder(); err != nil {
 		return fmt.Errorf("--write %w", err)
@@ -123,7 +131,7 @@ func (o *learnCommand) run(ctx context.Context, s streams, args []string) error 
 	if vms == 0 {
 		return fmt.Errorf("no VirtualMachine or VirtualMachineInstance in %s", o.described(args))
 	}
-	o.options.HoldOut = o.folder != "" || o.output == "table"
+	o.options.Judge = o.folder != "" || o.output == "table"
 	shown := newProgress(s, "made sparse", 2*vms)
 	report, err := simulate.Learn(ctx, objects, known, o.options, shown.at)
 	shown.clear()
@@ -142,6 +150,9 @@ func (o *learnCommand) run(ctx context.Context, s streams, args []string) error 
 }
 
 func (o *learnCommand) show(s streams, report *simulate.LearnReport) error {
+	if o.options.Labels {
+		return printProposals(s, report.Proposals)
+	}
 	if len(report.Presets) == 0 {
 		note(s, []string{"no preset would save anything: nothing is learned"})
 		return nil
@@ -188,7 +199,7 @@ func printLearned(s streams, report *simulate.LearnReport) error {
 	before, after, own := 0, 0, 0
 	for _, p := range report.Presets {
 		rows = append(rows, []string{presets.RefOf(p.Object), strconv.Itoa(p.VMs), strconv.Itoa(p.Fields), strconv.Itoa(p.Saved), cmp.Or(p.Selects, "all VMs")})
-		own += p.Terms + p.Fields
+		own += 1 + p.Terms + p.Fields
 	}
 	if err := printTable(s.out, []string{"PRESET", "VMS", "FIELDS", "SAVED", "SELECTS"}, rows); err != nil {
 		return err
@@ -207,7 +218,8 @@ func printLearned(s streams, report *simulate.LearnReport) error {
 		{"VMs", strconv.Itoa(learned)},
 		{"fields of VMs now", strconv.Itoa(before)},
 		{"fields of sparse VMs", strconv.Itoa(after)},
-		{"fields and conditions of presets", strconv.Itoa(own)},
+		{"presets with their conditions and fields", strconv.Itoa(own)},
+		{"lower bound of both", fmt.Sprintf("%d (gap %.1f %%)", report.Least, 100*(float64(after+own)/float64(max(report.Least, 1))-1))},
 	}
 	if h := report.HeldOut; h.VMs > 0 {
 		summary = append(summary, []string{"given to VMs that presets were not learned from", fmt.Sprintf("%d of %d fields, and %d that these do not have (%s)", h.Saved, h.Fields, h.Added, counted(h.VMs, "VM"))})

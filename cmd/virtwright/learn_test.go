@@ -49,6 +49,30 @@ func TestLearn(t *testing.T) {
 	}
 }
 
+// TestLearnProposesLabels: commands label VMs that have values in common, and with these labels
+// presets give the values.
+func TestLearnProposesLabels(t *testing.T) {
+	given := regexp.MustCompile(`, labels: \{[^}]*\}`).ReplaceAllString(learnedFleet(), "")
+	given = strings.ReplaceAll(given, "memory: {guest: 16Gi}", "memory: {guest: 16Gi, maxGuest: 32Gi}, ioThreadsPolicy: auto")
+	script := call(t, given, "learn", "-f", "-", "--propose-labels").fine(t).out
+	golden.Equal(t, "testdata/labels.out.txt", script)
+
+	for command := range strings.Lines(script) {
+		words := strings.Fields(command)
+		if words[0] == "#" {
+			continue
+		}
+		key, value, _ := strings.Cut(words[len(words)-1], "=")
+		for _, name := range words[len(strings.Fields("kubectl label virtualmachine -n shop")) : len(words)-1] {
+			given = strings.ReplaceAll(given, "{name: "+name+", namespace: shop", "{name: "+name+", labels: {"+key+`: "`+value+`"}, namespace: shop`)
+		}
+	}
+	if out := call(t, given, "learn", "-f", "-", "-o", "table").fine(t).out; !strings.Contains(out, "=true") {
+		t.Errorf("no preset selects by the label of\n%s\n%s", script, out)
+	}
+	says(t, call(t, learnedFleet(), "learn", "-f", "-", "--propose-labels").err, "none is proposed")
+}
+
 // TestLearnRejects names wrong flags and input, and writes nothing.
 func TestLearnRejects(t *testing.T) {
 	exists := t.TempDir()
@@ -62,6 +86,7 @@ func TestLearnRejects(t *testing.T) {
 		{learnedFleet(), []string{"--max-presets", "-1"}, "--max-presets -1: must be 0 or more"},
 		{learnedFleet(), []string{"--write", exists}, "exists: name a new folder"},
 		{learnedFleet(), []string{"--write", folder, "-o", "yaml"}, "--write and -o are mutually exclusive"},
+		{learnedFleet(), []string{"--propose-labels", "-o", "yaml"}, "--propose-labels prints commands"},
 		{learnedFleet(), []string{"--write", filepath.Join(exists, "no", "fleet")}, "/no is not a folder: create it first"},
 		{"apiVersion: v1\nkind: Namespace\nmetadata: {name: shop}\n", nil, "no VirtualMachine or VirtualMachineInstance in -f -"},
 	} {

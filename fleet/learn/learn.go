@@ -41,8 +41,9 @@ type Options struct {
 	// presets have a lower one, so that they change no VM that existing ones complete.
 	Taken map[string]bool
 	Below int
-	// HoldOut also compares presets of most VMs with the others.
-	HoldOut bool
+	// Judge also compares presets of most VMs with the others, and finds a lower bound. Labels also
+	// proposes labels.
+	Judge, Labels bool
 	// Check returns an error for a preset that a cluster would reject.
 	Check func(v1alpha1.Preset) error
 }
@@ -50,9 +51,14 @@ type Options struct {
 // A Result has presets and what they save.
 type Result struct {
 	Presets []Preset
+	// Least is a lower bound of the fields of sparse VMs, and of fields and conditions of presets,
+	// together: no presets that could be learned with these labels need fewer.
+	Least int
 	// HeldOut tells how presets of most VMs fit the others.
 	HeldOut HeldOut
 	Unusual []Unusual
+	// Proposals are labels that VMs do not have.
+	Proposals []Proposal
 }
 
 // A Preset is a learned preset.
@@ -111,9 +117,17 @@ func Learn(ctx context.Context, vms []VM, o Options) (*Result, error) {
 		out.Unusual = append(out.Unusual, all.unusual(chosen, made)...)
 		slices.SortStableFunc(made, func(a, b Preset) int { return b.Saved - a.Saved })
 		out.Presets = append(out.Presets, made...)
-		if !o.HoldOut {
+		if o.Labels {
+			out.Proposals = append(out.Proposals, all.propose(chosen)...)
+		}
+		if !o.Judge {
 			continue
 		}
+		least, err := all.lowerBound(ctx)
+		if err != nil {
+			return nil, err
+		}
+		out.Least += least
 		if err := out.HeldOut.add(ctx, group, o); err != nil {
 			return nil, err
 		}

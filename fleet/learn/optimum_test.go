@@ -147,6 +147,9 @@ func TestNearOptimum(t *testing.T) {
 		if got < bound {
 			t.Fatalf("seed %d: %d is less than the bound of %d", seed, got, bound)
 		}
+		if shown := shownBound(t, f); shown > bound {
+			t.Fatalf("seed %d: the bound that people see is %d, more than that of %d", seed, shown, bound)
+		}
 		if got == bound {
 			equal++
 		} else {
@@ -211,6 +214,27 @@ func (f *fleet) baseline(selectors []selector, kinds ...featureKind) (out []*cho
 		out = append(out, is)
 	}
 	return out
+}
+
+// shownBound is the bound that people see, without fields that no preset may give.
+func shownBound(t *testing.T, f *fleet) int {
+	t.Helper()
+	out, err := f.lowerBound(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	return out - f.others
+}
+
+// TestGap: in planted fleets, VMs and presets have at most 10 % more fields than any could.
+func TestGap(t *testing.T) {
+	for seed := range cases.Of(20) {
+		f, chosen, _ := chosenFor(t, largeFleet(uint64(seed)), Options{Support: 3})
+		got, bound := f.cost(chosen), shownBound(t, f)
+		if got < bound || got*100 > bound*110 {
+			t.Errorf("seed %d: %d fields, want %d to %d", seed, got, bound, bound*110/100)
+		}
+	}
 }
 
 // TestBaselines compares with simpler ways: a preset for each namespace, or for each label.

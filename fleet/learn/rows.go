@@ -32,6 +32,8 @@ type fleet struct {
 	unfit map[int]bool
 	// derived are the labels of VMs that values come from, by the number of the value.
 	derived map[int]string
+	// others is the number of fields that presets may not give.
+	others int
 }
 
 // A row is a VM.
@@ -100,6 +102,7 @@ func (f *fleet) generalized(m VM) map[string]any {
 func (f *fleet) add(r row, leaf presets.Leaf) error {
 	path := leaf.Path.String()
 	if !f.isLearned(r, leaf, path) {
+		f.others++
 		return nil
 	}
 	raw, err := json.Marshal(leaf.Value)

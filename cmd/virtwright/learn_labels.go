@@ -1,0 +1,52 @@
+package main
+
+import (
+	"fmt"
+	"io"
+	"slices"
+	"strings"
+
+	"github.com/virtwright/virtwright/fleet/learn"
+	"github.com/virtwright/virtwright/presets"
+)
+
+// printProposals prints a script of commands that label VMs.
+func printProposals(s streams, all []learn.Proposal) error {
+	if len(all) == 0 {
+		note(s, []string{"no label would help presets to save more: none is proposed"})
+		return nil
+	}
+	var text strings.Builder
+	for i, p := range all {
+		if i > 0 {
+			text.WriteString("\n")
+		}
+		fmt.Fprintf(&text, "# With this label, a preset could give %d VMs what they have in common. It would save %s:\n", len(p.VMs), counted(p.Saved, "field"))
+		for _, field := range p.Fields {
+			fmt.Fprintf(&text, "#   %s\n", presets.EscapeLine(field))
+		}
+		for _, command := range labelCommands(p) {
+			fmt.Fprintf(&text, "%s\n", presets.EscapeLine(command))
+		}
+	}
+	_, err := io.WriteString(s.out, text.String())
+	return err
+}
+
+// labelCommands returns a command for each kind and namespace.
+func labelCommands(p learn.Proposal) (out []string) {
+	names := map[string][]string{}
+	for _, m := range p.VMs {
+		command := "kubectl label " + strings.ToLower(string(m.Kind))
+		if m.Namespace.Name != "" {
+			command += " -n " + shellQuoted(m.Namespace.Name)
+		}
+		names[command] = append(names[command], shellQuoted(m.Name))
+	}
+	for command, of := range names {
+		slices.Sort(of)
+		out = append(out, command+" "+strings.Join(of, " ")+" "+p.Label+"=true")
+	}
+	slices.Sort(out)
+	return out
+}

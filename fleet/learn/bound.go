@@ -1,0 +1,82 @@
+package learn
+
+import (
+	"context"
+	"maps"
+	"math"
+	"slices"
+)
+
+// A cover is the number of VMs that one selector can save a value for.
+type cover struct{ at, vms int }
+
+// lowerBound returns a number of fields and conditions that VMs and presets have at least, together.
+//
+// It is a solution of the dual of the linear relaxation: a VM pays a share of at most 1 for each of
+// its fields, the same for the same value, so that no preset costs less than what its VMs pay for
+// the values that it gives. What all VMs pay is the bound.
+func (f *fleet) lowerBound(ctx context.Context) (int, error) {
+	covers, budgets, err := f.covers(ctx)
+	if err != nil {
+		return 0, err
+	}
+	uses := map[int]int{}
+	for _, r := range f.rows {
+		for _, value := range r.fields {
+			uses[value]++
+		}
+	}
+	shares := map[int]float64{}
+	for value, all := range covers {
+		most := slices.MaxFunc(all, func(a, b cover) int { return a.vms - b.vms })
+		shares[value] = 1 / float64(most.vms) // pays for the value, but not for the preset
+	}
+	for _, value := range slices.Sorted(maps.Keys(covers)) {
+		f.raise(shares, value, covers[value], budgets)
+	}
+	out := float64(f.others)
+	for value, n := range uses {
+		if share, isCovered := shares[value]; isCovered {
+			out += float64(n) * share
+		} else {
+			out += float64(n)
+		}
+	}
+	return int(math.Ceil(out - 1e-6)), nil
+}
+
+// raise raises the share of a value as far as the budgets of all presets allow that give it.
+func (f *fleet) raise(shares map[int]float64, value int, covers []cover, budgets []float64) {
+	share := 1.0
+	for _, c := range covers {
+		share = min(share, (1+budgets[c.at])/float64(c.vms))
+	}
+	if share <= shares[value] {
+		return
+	}
+	shares[value] = share
+	for _, c := range covers {
+		budgets[c.at] -= max(0, share*float64(c.vms)-1)
+	}
+}
+
+// covers returns the selectors of presets that can give a value, by its number, and what a preset
+// costs besides its values, by selector.
+func (f *fleet) covers(ctx context.Context) (out map[int][]cover, costs []float64, err error) {
+	selectors, err := f.selectors(ctx)
+	if err != nil {
+		return nil, nil, err
+	}
+	c := &chooser{fleet: f, selectors: selectors, given: make([]map[int]*choice, len(f.classes))}
+	out = map[int][]cover{}
+	for at, s := range selectors {
+		costs = append(costs, float64(1+len(s.terms)))
+		for _, g := range c.gains(at, 0) {
+			out[g.value] = append(out[g.value], cover{at, g.saves})
+		}
+		if ctx.Err() != nil {
+			return nil, nil, ctx.Err()
+		}
+	}
+	return out, costs, nil
+}
