@@ -39,7 +39,8 @@ type LearnedVM struct {
 }
 
 // Learn finds presets for the VMs of the input, and makes the VMs sparse with them. Existing
-// presets stay. Each VM is checked: the cluster stores the same object for it as before.
+// presets stay. Each VM is checked: the cluster stores the same object for it as before. If labels
+// are proposed, no VM is made sparse.
 func Learn(ctx context.Context, objects []manifest.Object, settings Settings, o learn.Options, progress func(done int)) (*LearnReport, error) {
 	c, err := NewCluster(ctx, objects, settings)
 	if err != nil {
@@ -70,6 +71,9 @@ func Learn(ctx context.Context, objects []manifest.Object, settings Settings, o 
 	}
 	if out.Result, err = learn.Learn(ctx, vms, o); err != nil {
 		return nil, err
+	}
+	if o.Labels {
+		return out, nil // presets are not shown
 	}
 	made, err := enforced(out.Presets)
 	if err != nil {

@@ -118,7 +118,7 @@ func TestLawLearn(t *testing.T) {
 	var saved, all int
 	for seed := range cases.Of(40) {
 		f := newPlantedFleet(uint64(seed), 40)
-		report, _ := learned(t, f.text.String(), learn.Options{Support: 3, Namespaced: seed%4 == 3})
+		report, _ := learned(t, f.text.String(), learn.Options{Support: 3, Namespaced: seed%4 == 3, Judge: true})
 		own := 0
 		for _, p := range report.Presets {
 			own += p.Fields + p.Terms
@@ -136,6 +136,9 @@ func TestLawLearn(t *testing.T) {
 				t.Errorf("seed %d: %v\n%s", seed, x.Err, f.text.String())
 			}
 			all, saved, after = all+x.Before, saved+x.Before-x.After, after+x.After
+		}
+		if total := after + own + len(report.Presets); report.Least > total || report.Least == 0 {
+			t.Errorf("seed %d: %d fields, fewer than the lower bound %d", seed, total, report.Least)
 		}
 		saved -= own
 		// 5 fields of each VM are its own: two labels, run strategy, MAC address and user data.

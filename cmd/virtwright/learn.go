@@ -34,8 +34,9 @@ Each VM is checked with the webhooks: the cluster stores the same object for the
 ` + liveHelp + `
 
 -o table shows what each preset selects and saves, and fields with an unusual value. --write creates
-a folder with the presets and the sparse VMs. --propose-labels prints commands that label VMs with
-values in common that no preset can select yet. With these labels, learn finds more.`
+a folder with the presets and the sparse VMs. --propose-labels prints kubectl commands that label
+VMs which have values in common, but no label by which a preset could select them. With these
+labels, presets save more.`
 
 const learnExamples = `  # Presets for the VMs of a folder, with the labels of their namespaces
   {{program}} learn -f vms -f namespaces.yaml
@@ -68,7 +69,7 @@ func newLearn(shown string, s streams) *cobra.Command {
 	o.declareValidation(c)
 	o.declareLimits(c)
 	c.Flags().StringVar(&o.folder, "write", "", "new `folder` for presets and sparse VMs; print a table")
-	c.Flags().BoolVar(&o.options.Labels, "propose-labels", false, "print commands that label VMs so that presets can select them")
+	c.Flags().BoolVar(&o.options.Labels, "propose-labels", false, "print kubectl commands that label VMs, so that presets can select them")
 	c.ValidArgsFunction = o.connection.complete(0)
 	return c
 }
@@ -132,14 +133,18 @@ func (o *learnCommand) run(ctx context.Context, s streams, args []string) error 
 		return fmt.Errorf("no VirtualMachine or VirtualMachineInstance in %s", o.described(args))
 	}
 	o.options.Judge = o.folder != "" || o.output == "table"
-	shown := newProgress(s, "made sparse", 2*vms)
+	passes := 2
+	if o.options.Labels {
+		passes = 1
+	}
+	shown := newProgress(s, "made sparse", passes*vms)
 	report, err := simulate.Learn(ctx, objects, known, o.options, shown.at)
 	shown.clear()
 	if err != nil {
 		return err
 	}
 	note(s, report.Notes)
-	if isPart := !o.all || o.selector != ""; isPart && o.live(args) && !o.options.Namespaced && len(report.Presets) > 0 {
+	if isPart := !o.all || o.selector != ""; isPart && o.live(args) && !o.options.Namespaced && len(report.Presets) > 0 && !o.options.Labels {
 		note(s, []string{"the presets also select VMs of the cluster that were not read: use -A to learn from all VMs, or --namespaced for presets of a namespace"})
 	}
 	problems := []error{o.show(s, report)}
@@ -151,7 +156,7 @@ func (o *learnCommand) run(ctx context.Context, s streams, args []string) error 
 
 func (o *learnCommand) show(s streams, report *simulate.LearnReport) error {
 	if o.options.Labels {
-		return printProposals(s, report.Proposals)
+		return printProposals(s, report.Result)
 	}
 	if len(report.Presets) == 0 {
 		note(s, []string{"no preset would save anything: nothing is learned"})
@@ -219,7 +224,9 @@ func printLearned(s streams, report *simulate.LearnReport) error {
 		{"fields of VMs now", strconv.Itoa(before)},
 		{"fields of sparse VMs", strconv.Itoa(after)},
 		{"presets with their conditions and fields", strconv.Itoa(own)},
-		{"lower bound of both", fmt.Sprintf("%d (gap %.1f %%)", report.Least, 100*(float64(after+own)/float64(max(report.Least, 1))-1))},
+	}
+	if total := after + own; 0 < report.Least && report.Least <= total { // VMs may be rejected with the presets
+		summary = append(summary, []string{"lower bound of both", fmt.Sprintf("%d (gap %.1f %%)", report.Least, 100*(float64(total)/float64(report.Least)-1))})
 	}
 	if h := report.HeldOut; h.VMs > 0 {
 		summary = append(summary, []string{"given to VMs that presets were not learned from", fmt.Sprintf("%d of %d fields, and %d that these do not have (%s)", h.Saved, h.Fields, h.Added, counted(h.VMs, "VM"))})

@@ -11,17 +11,16 @@ import (
 )
 
 // printProposals prints a script of commands that label VMs.
-func printProposals(s streams, all []learn.Proposal) error {
-	if len(all) == 0 {
+func printProposals(s streams, of *learn.Result) error {
+	if len(of.Proposals) == 0 {
 		note(s, []string{"no label would help presets to save more: none is proposed"})
 		return nil
 	}
 	var text strings.Builder
-	for i, p := range all {
-		if i > 0 {
-			text.WriteString("\n")
-		}
-		fmt.Fprintf(&text, "# With this label, a preset could give %d VMs what they have in common. It would save %s:\n", len(p.VMs), counted(p.Saved, "field"))
+	fmt.Fprintf(&text, "# With these labels, presets would save about %s more. Rename the labels as you like, and write\n"+
+		"# them into the manifests of the VMs too, if you keep these elsewhere.\n", counted(of.MoreSaved, "field"))
+	for _, p := range of.Proposals {
+		fmt.Fprintf(&text, "\n# %s in common:\n", counted(len(p.VMs), "VM")+" have")
 		for _, field := range p.Fields {
 			fmt.Fprintf(&text, "#   %s\n", presets.EscapeLine(field))
 		}

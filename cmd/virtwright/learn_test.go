@@ -1,9 +1,11 @@
 package main
 
 import (
+	"fmt"
 	"os"
 	"path/filepath"
 	"regexp"
+	"strconv"
 	"strings"
 	"testing"
 
@@ -54,12 +56,13 @@ func TestLearn(t *testing.T) {
 func TestLearnProposesLabels(t *testing.T) {
 	given := regexp.MustCompile(`, labels: \{[^}]*\}`).ReplaceAllString(learnedFleet(), "")
 	given = strings.ReplaceAll(given, "memory: {guest: 16Gi}", "memory: {guest: 16Gi, maxGuest: 32Gi}, ioThreadsPolicy: auto")
+	before := totalOf(t, given)
 	script := call(t, given, "learn", "-f", "-", "--propose-labels").fine(t).out
 	golden.Equal(t, "testdata/labels.out.txt", script)
 
 	for command := range strings.Lines(script) {
 		words := strings.Fields(command)
-		if words[0] == "#" {
+		if len(words) == 0 || words[0] == "#" {
 			continue
 		}
 		key, value, _ := strings.Cut(words[len(words)-1], "=")
@@ -67,10 +70,26 @@ func TestLearnProposesLabels(t *testing.T) {
 			given = strings.ReplaceAll(given, "{name: "+name+", namespace: shop", "{name: "+name+", labels: {"+key+`: "`+value+`"}, namespace: shop`)
 		}
 	}
-	if out := call(t, given, "learn", "-f", "-", "-o", "table").fine(t).out; !strings.Contains(out, "=true") {
-		t.Errorf("no preset selects by the label of\n%s\n%s", script, out)
+	after := totalOf(t, given)
+	if promised := fmt.Sprintf("about %d fields more", before-after); before <= after || !strings.Contains(script, promised) {
+		t.Errorf("%d fields before, %d with the labels of\n%s", before, after, script)
 	}
 	says(t, call(t, learnedFleet(), "learn", "-f", "-", "--propose-labels").err, "none is proposed")
+}
+
+// totalOf learns presets for VMs, and returns the number of fields of these and of sparse VMs.
+func totalOf(t *testing.T, vms string) (out int) {
+	t.Helper()
+	table := call(t, vms, "learn", "-f", "-", "-o", "table").fine(t).out
+	for _, row := range []string{"fields of sparse VMs", "presets with their conditions and fields"} {
+		found := regexp.MustCompile(row + ` +(\d+)`).FindStringSubmatch(table)
+		if found == nil {
+			t.Fatalf("no %q in\n%s", row, table)
+		}
+		n, _ := strconv.Atoi(found[1])
+		out += n
+	}
+	return out
 }
 
 // TestLearnRejects names wrong flags and input, and writes nothing.

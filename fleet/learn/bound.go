@@ -5,7 +5,28 @@ import (
 	"maps"
 	"math"
 	"slices"
+	"strings"
 )
+
+// total is the number of fields of VMs that choices do not save, and of the presets with their
+// conditions and fields.
+func (f *fleet) total(chosen []*choice) int {
+	out := f.others
+	for _, is := range chosen {
+		out += is.cost()
+	}
+	for class, c := range f.classes {
+		by := givers(chosen, class)
+		for _, i := range c.rows {
+			for path, value := range f.rows[i].fields {
+				if giver, given := by[path]; !given || chosen[giver].values[path] != value {
+					out++
+				}
+			}
+		}
+	}
+	return out
+}
 
 // A cover is the number of VMs that one selector can save a value for.
 type cover struct{ at, vms int }
@@ -14,7 +35,8 @@ type cover struct{ at, vms int }
 //
 // It is a solution of the dual of the linear relaxation: a VM pays a share of at most 1 for each of
 // its fields, the same for the same value, so that no preset costs less than what its VMs pay for
-// the values that it gives. What all VMs pay is the bound.
+// the values that it gives. What all VMs pay is the bound. A VM pays nothing for a computed value if
+// others have it as a literal, because a preset could give it that.
 func (f *fleet) lowerBound(ctx context.Context) (int, error) {
 	covers, budgets, err := f.covers(ctx)
 	if err != nil {
@@ -35,14 +57,31 @@ func (f *fleet) lowerBound(ctx context.Context) (int, error) {
 		f.raise(shares, value, covers[value], budgets)
 	}
 	out := float64(f.others)
-	for value, n := range uses {
-		if share, isCovered := shares[value]; isCovered {
-			out += float64(n) * share
-		} else {
-			out += float64(n)
+	for _, r := range f.rows {
+		for _, value := range r.fields {
+			switch share, isCovered := shares[value]; {
+			case uses[f.literal(r, value)] > 0:
+			case isCovered:
+				out += share
+			default:
+				out++
+			}
 		}
 	}
 	return int(math.Ceil(out - 1e-6)), nil
+}
+
+// literal returns the number of the literal value that a VM has for a computed one; -1 if no field
+// had it, or the value is not computed.
+func (f *fleet) literal(r row, value int) int {
+	text := f.texts[value]
+	if of := f.literals[value]; of != nil {
+		text = of(r)
+	}
+	if literal, known := f.numbers[strings.ReplaceAll(text, nameMark, r.Name)]; known && literal != value {
+		return literal
+	}
+	return -1
 }
 
 // raise raises the share of a value as far as the budgets of all presets allow that give it.

@@ -147,13 +147,15 @@ func (n *namer) name(terms []feature) string {
 			parts = append(parts, short(is.value))
 		}
 	}
-	base := strings.Trim(strings.Map(plain, strings.Join(parts, "-")), "-")
-	if base == "" {
-		base = "every-vm"
-	}
-	out := base
+	return n.unique(strings.Trim(strings.Map(plain, strings.Join(parts, "-")), "-"), "every-vm")
+}
+
+// unique returns a name that is not taken, and takes it. An empty name becomes another one.
+func (n *namer) unique(name, otherwise string) string {
+	name = cmp.Or(name, otherwise)
+	out := name
 	for i := 2; n.taken[out]; i++ {
-		out = base + "-" + strconv.Itoa(i)
+		out = name + "-" + strconv.Itoa(i)
 	}
 	n.taken[out] = true
 	return out

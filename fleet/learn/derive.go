@@ -1,6 +1,7 @@
 package learn
 
 import (
+	"encoding/json"
 	"maps"
 	"slices"
 
@@ -85,6 +86,10 @@ func (f *fleet) apply(d derivation, rows []row) {
 	number := f.addValue(f.paths[d.path].String()+"\n"+d.expression, map[string]any{presets.ComputedKey: d.expression})
 	if d.ofVM {
 		f.derived[number] = d.key
+	}
+	f.literals[number] = func(r row) string {
+		text, _ := json.Marshal(d.of(r)[d.key])
+		return f.paths[d.path].String() + "\n" + string(text)
 	}
 	for _, r := range rows {
 		if f.values[r.fields[d.path]] == d.of(r)[d.key] {

@@ -57,8 +57,10 @@ type Result struct {
 	// HeldOut tells how presets of most VMs fit the others.
 	HeldOut HeldOut
 	Unusual []Unusual
-	// Proposals are labels that VMs do not have.
+	// Proposals are labels that VMs do not have. With them, presets, VMs and labels have MoreSaved
+	// fewer fields.
 	Proposals []Proposal
+	MoreSaved int
 }
 
 // A Preset is a learned preset.
@@ -118,7 +120,11 @@ func Learn(ctx context.Context, vms []VM, o Options) (*Result, error) {
 		slices.SortStableFunc(made, func(a, b Preset) int { return b.Saved - a.Saved })
 		out.Presets = append(out.Presets, made...)
 		if o.Labels {
-			out.Proposals = append(out.Proposals, all.propose(chosen)...)
+			proposals, saved, err := all.propose(ctx, group, chosen, newNamer(labelsOf(vms)))
+			if err != nil {
+				return nil, err
+			}
+			out.Proposals, out.MoreSaved = append(out.Proposals, proposals...), out.MoreSaved+saved
 		}
 		if !o.Judge {
 			continue
@@ -133,6 +139,17 @@ func Learn(ctx context.Context, vms []VM, o Options) (*Result, error) {
 		}
 	}
 	return out, nil
+}
+
+// labelsOf returns the keys of all labels of VMs.
+func labelsOf(vms []VM) map[string]bool {
+	out := map[string]bool{}
+	for _, m := range vms {
+		for key := range m.labels() {
+			out[key] = true
+		}
+	}
+	return out
 }
 
 // find chooses presets for VMs: first those that give no labels, then, with the labels by which

@@ -43,24 +43,8 @@ func smallFleet(seed uint64) []VM {
 	return out
 }
 
-// cost is that of choices with the fields of VMs that they do not save.
-func (f *fleet) cost(chosen []*choice) int {
-	out := 0
-	for _, is := range chosen {
-		out += is.cost()
-	}
-	for i, c := range f.classes {
-		given := givers(chosen, i)
-		for _, row := range c.rows {
-			for path, value := range f.rows[row].fields {
-				if by, is := given[path]; !is || chosen[by].values[path] != value {
-					out++
-				}
-			}
-		}
-	}
-	return out
-}
+// cost is the total without fields that no preset may give.
+func (f *fleet) cost(chosen []*choice) int { return f.total(chosen) - f.others }
 
 // least is a lower bound of the cost of any choices: for each set of selectors, the least cost of
 // each field. A VM is saved if any of its selectors gives its value.

@@ -1,59 +1,148 @@
 package learn
 
 import (
+	"cmp"
+	"context"
+	"encoding/json"
+	"fmt"
 	"maps"
 	"slices"
 	"strings"
+
+	"github.com/virtwright/virtwright/api/v1alpha1"
+	"github.com/virtwright/virtwright/presets/provenance"
 )
 
-// A Proposal is VMs that have values in common, but nothing by which a preset could select them.
-// With a label, a preset could give them these values.
+// A Proposal is VMs that have values in common, but no label by which a preset could select them.
 type Proposal struct {
-	// Label tells what the VMs have in common. It can be the key of a label.
+	// Label tells what the VMs have in common. It can be the key of a label that no VM has.
 	Label string
 	VMs   []VM
-	// Fields are the values that they have in common, as path: JSON. NAME stands for the name of a VM.
+	// Fields are the values that they have in common, as path: JSON.
 	Fields []string
-	// Saved is the number of fields that the VMs need not have, less the labels and the preset.
-	Saved int
+	rows   []int
 }
 
-// mostProposals of a fleet.
-const mostProposals = 20
+const (
+	// mostProposals of a fleet, or of a namespace.
+	mostProposals = 20
+	// mostLabel is the length of a label without the number that makes it unique.
+	mostLabel = 50
+)
+
+// propose finds labels by which presets would select, so that presets, VMs and these labels need
+// fewer fields. It returns how many fewer: presets for the labelled VMs are chosen.
+func (f *fleet) propose(ctx context.Context, vms []VM, chosen []*choice, names *namer) (out []Proposal, saved int, err error) {
+	for _, g := range f.groups(ctx, chosen) {
+		out = append(out, f.proposal(g, names))
+	}
+	for len(out) > 0 {
+		labelled := slices.Clone(vms)
+		for _, p := range out {
+			for _, i := range p.rows {
+				labelled[i] = labelled[i].with(p.Label)
+			}
+		}
+		with, then, err := find(ctx, labelled, f.Options)
+		if err != nil {
+			return nil, 0, err
+		}
+		selecting, all := with.read(then), len(out)
+		if out = slices.DeleteFunc(out, func(p Proposal) bool { return !selecting[p.Label] }); len(out) < all {
+			continue // the other labels only cost something
+		}
+		if saved = f.total(chosen) - with.total(then); saved > 0 {
+			return out, saved, nil
+		}
+		out = out[:all-1]
+	}
+	return nil, 0, ctx.Err()
+}
+
+// with returns a VM with a label.
+func (m VM) with(label string) VM {
+	m.Object = maps.Clone(m.Object)
+	metadata := maps.Clone(asMap(m.Object["metadata"]))
+	labels := maps.Clone(asMap(metadata["labels"]))
+	if labels == nil {
+		labels = map[string]any{}
+	}
+	labels[label] = "true"
+	metadata["labels"], m.Object["metadata"] = labels, metadata
+	return m
+}
 
 // A group is rows with values that a preset could give them.
 type group struct{ rows, values []int }
 
-// saved is the number of fields that a preset would save, less one for each label that the VMs need,
-// for the preset, for its condition and for each of its values.
+// saved is the number of fields that a preset saves, less one for each label that the VMs need, for
+// the preset, for its condition and for each of its values.
 func (g group) saved() int { return len(g.rows)*(len(g.values)-1) - 2 - len(g.values) }
 
-// propose finds groups, the one that saves most first.
-func (f *fleet) propose(chosen []*choice) (out []Proposal) {
-	names := newNamer(nil)
+// groups returns groups of values that VMs have left, the one that saves most first. The VMs of a
+// group are all that have one value.
+func (f *fleet) groups(ctx context.Context, chosen []*choice) (out []group) {
+	if f.Presets > 0 && len(chosen) >= f.Presets {
+		return nil // labels would not help
+	}
 	left := f.left(chosen)
-	for range mostProposals {
-		best := f.largest(left)
-		if best.saved() <= 0 {
-			break
+	rows := map[int][]int{}
+	for i, values := range left {
+		for _, value := range values {
+			rows[value] = append(rows[value], i)
 		}
-		out = append(out, f.proposal(best, names))
-		for _, i := range best.rows {
-			left[i] = slices.DeleteFunc(left[i], func(value int) bool { return slices.Contains(best.values, value) })
+	}
+	all := map[int]group{}
+	for value, of := range rows {
+		if len(of) >= f.Support {
+			all[value] = around(of, left)
+		}
+	}
+	for len(out) < mostProposals && len(all) > 0 && ctx.Err() == nil {
+		best := slices.MaxFunc(slices.Collect(maps.Keys(all)), func(a, b int) int {
+			return cmp.Or(cmp.Compare(all[a].saved(), all[b].saved()), cmp.Compare(b, a))
+		})
+		g := around(all[best].rows, left) // an earlier group may have taken some values
+		if slices.Equal(g.values, all[best].values) && g.saved() > 0 {
+			out = append(out, g)
+			for _, i := range g.rows {
+				left[i] = slices.DeleteFunc(left[i], func(value int) bool { return slices.Contains(g.values, value) })
+			}
+		}
+		if g.saved() > 0 && slices.Contains(g.values, best) {
+			all[best] = g
+		} else {
+			delete(all, best)
 		}
 	}
 	return out
 }
 
-// left returns the values of each row that no choice gives it, in order.
+// around returns the group of rows with all values that they have in common.
+func around(rows []int, left [][]int) group {
+	common := slices.Clone(left[rows[0]])
+	for _, i := range rows {
+		common = slices.DeleteFunc(common, func(value int) bool {
+			_, has := slices.BinarySearch(left[i], value)
+			return !has
+		})
+	}
+	return group{rows, common}
+}
+
+// left returns the values of each row that presets could give it and no choice gives it, in order.
 func (f *fleet) left(chosen []*choice) [][]int {
 	out := make([][]int, len(f.rows))
 	for class, c := range f.classes {
 		by := givers(chosen, class)
 		for _, i := range c.rows {
+			if r := f.rows[i]; r.Name == "" || texts(asMap(asMap(r.Object["metadata"])["annotations"]))[v1alpha1.AnnotationExclude] != "" {
+				continue
+			}
 			for path, value := range f.rows[i].fields {
 				giver, given := by[path]
-				if isGiven := given && chosen[giver].values[path] == value; !isGiven && !f.unfit[value] && f.rows[i].Name != "" {
+				isGiven := given && chosen[giver].values[path] == value
+				if !isGiven && !f.unfit[value] && !isLabel(f.paths[path]) {
 					out[i] = append(out[i], value)
 				}
 			}
@@ -63,44 +152,26 @@ func (f *fleet) left(chosen []*choice) [][]int {
 	return out
 }
 
-// largest returns the group that saves most, of those whose VMs are all that have one value.
-func (f *fleet) largest(left [][]int) (best group) {
-	rows := map[int][]int{}
-	for i, values := range left {
-		for _, value := range values {
-			rows[value] = append(rows[value], i)
-		}
-	}
-	for _, value := range slices.Sorted(maps.Keys(rows)) {
-		of := rows[value]
-		if len(of) < f.Support {
-			continue
-		}
-		common := slices.Clone(left[of[0]])
-		for _, i := range of {
-			common = slices.DeleteFunc(common, func(value int) bool {
-				_, has := slices.BinarySearch(left[i], value)
-				return !has
-			})
-		}
-		if g := (group{of, common}); best.rows == nil || g.saved() > best.saved() {
-			best = g
-		}
-	}
-	return best
+func isLabel(path provenance.Path) bool {
+	return path.HasPrefix(labels) || path.HasPrefix(templateLabels)
 }
 
 func (f *fleet) proposal(g group, names *namer) Proposal {
-	out := Proposal{Saved: g.saved()}
-	var about feature
+	out := Proposal{rows: g.rows}
+	base := ""
 	for _, number := range g.values {
-		path, text, _ := strings.Cut(f.texts[number], "\n")
-		out.Fields = append(out.Fields, path+": "+strings.ReplaceAll(text, nameMark, "NAME"))
-		if about.key == "" {
-			about = feature{label, path[strings.LastIndexByte(path, '.')+1:], strings.Trim(text, `"`)}
+		path, _, _ := strings.Cut(f.texts[number], "\n")
+		text, _ := json.Marshal(computed(f.values[number]))
+		out.Fields = append(out.Fields, path+": "+string(text))
+		switch value := f.values[number].(type) {
+		case string, bool, int64, float64:
+			if text := fmt.Sprint(value); base == "" && !strings.Contains(text, nameMark) {
+				base = path[strings.LastIndexByte(path, '.')+1:] + "-" + short(text)
+			}
 		}
 	}
-	out.Label = names.name([]feature{about})
+	base = strings.Map(plain, base)
+	out.Label = names.unique(strings.Trim(base[:min(len(base), mostLabel)], "-"), "group")
 	for _, i := range g.rows {
 		out.VMs = append(out.VMs, f.rows[i].VM)
 	}

@@ -32,6 +32,8 @@ type fleet struct {
 	unfit map[int]bool
 	// derived are the labels of VMs that values come from, by the number of the value.
 	derived map[int]string
+	// literals return the text of what a VM has for a computed value, by the number of the value.
+	literals map[int]func(row) string
 	// others is the number of fields that presets may not give.
 	others int
 }
@@ -66,7 +68,7 @@ func numberOf(counts []tally, value int) int {
 
 func newFleet(vms []VM, o Options, selecting map[string]bool) (*fleet, error) {
 	f := &fleet{
-		Options: o, selecting: selecting, derived: map[int]string{}, unfit: map[int]bool{},
+		Options: o, selecting: selecting, derived: map[int]string{}, literals: map[int]func(row) string{}, unfit: map[int]bool{},
 		numbers: map[string]int{}, pathNumbers: map[string]int{},
 	}
 	f.common = commonTexts(vms)
@@ -138,10 +140,10 @@ func (f *fleet) check() error {
 		path, class, count int
 	}
 	uses := map[int]use{}
-	for i, c := range f.classes {
-		for path, values := range c.counts {
-			for _, t := range values {
-				uses[t.value] = use{path, i, uses[t.value].count + t.vms}
+	for class, c := range f.classes {
+		for _, i := range c.rows {
+			for path, value := range f.rows[i].fields {
+				uses[value] = use{path, class, uses[value].count + 1}
 			}
 		}
 	}

@@ -38,10 +38,9 @@ const (
 )
 
 func (f *fleet) featuresOf(m VM) (out []feature) {
-	own := ownLabels(m.Object)
-	spec := asMap(m.Object["spec"])
+	own := m.labels()
 	if m.Kind == presets.VirtualMachine {
-		maps.Copy(own, texts(asMap(asMap(spec["template"])["metadata"])["labels"]))
+		spec := asMap(m.Object["spec"])
 		for kind, field := range map[featureKind]string{instancetype: "instancetype", preference: "preference"} {
 			if name, ok := asMap(spec[field])["name"].(string); ok {
 				out = append(out, feature{kind, "", name})
@@ -62,6 +61,15 @@ func (f *fleet) featuresOf(m VM) (out []feature) {
 			}
 			out = append(out, feature{kind, key, value})
 		}
+	}
+	return out
+}
+
+// labels returns those of a VM and of its template.
+func (m VM) labels() map[string]string {
+	out := ownLabels(m.Object)
+	if m.Kind == presets.VirtualMachine {
+		maps.Copy(out, texts(asMap(asMap(asMap(m.Object["spec"])["template"])["metadata"])["labels"]))
 	}
 	return out
 }
