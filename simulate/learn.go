@@ -75,29 +75,34 @@ func Learn(ctx context.Context, objects []manifest.Object, settings Settings, o 
 	if o.Labels {
 		return out, nil // presets are not shown
 	}
-	made, err := enforced(out.Presets)
+	return out, out.makeSparse(ctx, objects, settings, progress)
+}
+
+// makeSparse makes the VMs sparse with the learned presets, and counts what these save.
+func (r *LearnReport) makeSparse(ctx context.Context, objects []manifest.Object, settings Settings, progress func(done int)) error {
+	made, err := enforced(r.Presets)
 	if err != nil {
-		return nil, err
+		return err
 	}
 	with, err := NewCluster(ctx, slices.Concat(objects, made), settings)
 	if err != nil {
-		return nil, fmt.Errorf("learned presets are rejected: %w", err)
+		return fmt.Errorf("learned presets are rejected: %w", err)
 	}
 	i := 0
-	for x := range InOrder(ctx, slices.Values(out.VMs), with.after) {
-		out.VMs[i] = x
+	for x := range InOrder(ctx, slices.Values(r.VMs), with.after) {
+		r.VMs[i] = x
 		i++
-		progress(len(out.VMs) + i)
+		progress(len(r.VMs) + i)
 	}
-	for i, p := range out.Presets {
-		out.Presets[i].Saved = 0 // the search counts what existing presets and exclusions prevent
-		for _, x := range out.VMs {
+	for i, p := range r.Presets {
+		r.Presets[i].Saved = 0 // the search counts what existing presets and exclusions prevent
+		for _, x := range r.VMs {
 			if in := p.Object.GetNamespace(); in == "" || in == x.Namespace {
-				out.Presets[i].Saved += x.givenBy[presets.RefOf(p.Object)]
+				r.Presets[i].Saved += x.givenBy[presets.RefOf(p.Object)]
 			}
 		}
 	}
-	return out, ctx.Err()
+	return ctx.Err()
 }
 
 type beforeLearning struct {

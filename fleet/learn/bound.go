@@ -31,12 +31,12 @@ func (f *fleet) total(chosen []*choice) int {
 // A cover is the number of VMs that one selector can save a value for.
 type cover struct{ at, vms int }
 
-// lowerBound returns a number of fields and conditions that VMs and presets have at least, together.
+// lowerBound returns a number of fields and conditions that VMs and presets need, together.
 //
 // It is a solution of the dual of the linear relaxation: a VM pays a share of at most 1 for each of
 // its fields, the same for the same value, so that no preset costs less than what its VMs pay for
-// the values that it gives. What all VMs pay is the bound. A VM pays nothing for a computed value if
-// others have it as a literal, because a preset could give it that.
+// the values that it gives. What all VMs pay is the bound. A VM pays nothing for a computed value
+// if others have it as a literal, because a preset could give it that.
 func (f *fleet) lowerBound(ctx context.Context) (int, error) {
 	covers, budgets, err := f.covers(ctx)
 	if err != nil {

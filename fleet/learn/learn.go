@@ -41,8 +41,8 @@ type Options struct {
 	// presets have a lower one, so that they change no VM that existing ones complete.
 	Taken map[string]bool
 	Below int
-	// Judge also compares presets of most VMs with the others, and finds a lower bound. Labels also
-	// proposes labels.
+	// Judge also compares presets of most VMs with the others, and finds a lower bound. Labels
+	// proposes labels instead.
 	Judge, Labels bool
 	// Check returns an error for a preset that a cluster would reject.
 	Check func(v1alpha1.Preset) error
@@ -103,42 +103,45 @@ func Learn(ctx context.Context, vms []VM, o Options) (*Result, error) {
 	}
 	out := &Result{}
 	for _, group := range groups {
-		names := newNamer(o.Taken)
-		all, chosen, err := find(ctx, group, o)
-		if err != nil {
-			return nil, err
-		}
-		made := make([]Preset, len(chosen))
-		lower(chosen, o)
-		for i, is := range chosen {
-			if made[i], err = all.build(is, names.name(all.terms(is))); err != nil {
-				return nil, err
-			}
-		}
-		all.count(chosen, made)
-		out.Unusual = append(out.Unusual, all.unusual(chosen, made)...)
-		slices.SortStableFunc(made, func(a, b Preset) int { return b.Saved - a.Saved })
-		out.Presets = append(out.Presets, made...)
-		if o.Labels {
-			proposals, saved, err := all.propose(ctx, group, chosen, newNamer(labelsOf(vms)))
-			if err != nil {
-				return nil, err
-			}
-			out.Proposals, out.MoreSaved = append(out.Proposals, proposals...), out.MoreSaved+saved
-		}
-		if !o.Judge {
-			continue
-		}
-		least, err := all.lowerBound(ctx)
-		if err != nil {
-			return nil, err
-		}
-		out.Least += least
-		if err := out.HeldOut.add(ctx, group, o); err != nil {
+		if err := out.learn(ctx, group, o, newNamer(labelsOf(vms))); err != nil {
 			return nil, err
 		}
 	}
 	return out, nil
+}
+
+// learn adds the presets of the VMs of a fleet, or of a namespace.
+func (out *Result) learn(ctx context.Context, vms []VM, o Options, labels *namer) error {
+	names := newNamer(o.Taken)
+	all, chosen, err := find(ctx, vms, o)
+	if err != nil {
+		return err
+	}
+	made := make([]Preset, len(chosen))
+	lower(chosen, o)
+	for i, is := range chosen {
+		if made[i], err = all.build(is, names.name(all.terms(is))); err != nil {
+			return err
+		}
+	}
+	all.count(chosen, made)
+	out.Unusual = append(out.Unusual, all.unusual(chosen, made)...)
+	slices.SortStableFunc(made, func(a, b Preset) int { return b.Saved - a.Saved })
+	out.Presets = append(out.Presets, made...)
+	if o.Labels {
+		proposals, saved, err := all.propose(ctx, vms, chosen, labels)
+		out.Proposals, out.MoreSaved = append(out.Proposals, proposals...), out.MoreSaved+saved
+		return err
+	}
+	if !o.Judge {
+		return nil
+	}
+	least, err := all.lowerBound(ctx)
+	if err != nil {
+		return err
+	}
+	out.Least += least
+	return out.HeldOut.add(ctx, vms, o)
 }
 
 // labelsOf returns the keys of all labels of VMs.

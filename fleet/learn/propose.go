@@ -86,33 +86,40 @@ func (f *fleet) groups(ctx context.Context, chosen []*choice) (out []group) {
 		return nil // labels would not help
 	}
 	left := f.left(chosen)
+	all := f.aroundValues(left)
+	for len(out) < mostProposals && len(all) > 0 && ctx.Err() == nil {
+		best := slices.MaxFunc(slices.Collect(maps.Keys(all)), func(a, b int) int {
+			return cmp.Or(cmp.Compare(all[a].saved(), all[b].saved()), cmp.Compare(b, a))
+		})
+		g := around(all[best].rows, left)
+		switch isSame := len(g.values) == len(all[best].values); {
+		case g.saved() <= 0:
+			delete(all, best)
+		case isSame:
+			out = append(out, g)
+			for _, i := range g.rows {
+				left[i] = slices.DeleteFunc(left[i], func(value int) bool { return slices.Contains(g.values, value) })
+			}
+			delete(all, best)
+		default: // an earlier group has taken some of the values
+			all[best] = g
+		}
+	}
+	return out
+}
+
+// aroundValues returns the group of all VMs that have a value, by the value.
+func (f *fleet) aroundValues(left [][]int) map[int]group {
 	rows := map[int][]int{}
 	for i, values := range left {
 		for _, value := range values {
 			rows[value] = append(rows[value], i)
 		}
 	}
-	all := map[int]group{}
+	out := map[int]group{}
 	for value, of := range rows {
 		if len(of) >= f.Support {
-			all[value] = around(of, left)
-		}
-	}
-	for len(out) < mostProposals && len(all) > 0 && ctx.Err() == nil {
-		best := slices.MaxFunc(slices.Collect(maps.Keys(all)), func(a, b int) int {
-			return cmp.Or(cmp.Compare(all[a].saved(), all[b].saved()), cmp.Compare(b, a))
-		})
-		g := around(all[best].rows, left) // an earlier group may have taken some values
-		if slices.Equal(g.values, all[best].values) && g.saved() > 0 {
-			out = append(out, g)
-			for _, i := range g.rows {
-				left[i] = slices.DeleteFunc(left[i], func(value int) bool { return slices.Contains(g.values, value) })
-			}
-		}
-		if g.saved() > 0 && slices.Contains(g.values, best) {
-			all[best] = g
-		} else {
-			delete(all, best)
+			out[value] = around(of, left)
 		}
 	}
 	return out

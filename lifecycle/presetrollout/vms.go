@@ -24,8 +24,8 @@ import (
 )
 
 const (
-	batchSize       = 500 // the most VMs that are updated before they are counted again
-	writers         = 2 // more would only make others wait for the API server
+	batchSize       = 500              // the most VMs that are updated before they are counted again
+	writers         = 2                // more would only make others wait for the API server
 	firstRetry      = 10 * time.Second // after the first failure; each pause is twice as long
 	lastRetry       = 10 * time.Minute
 	maxServerErrors = 3   // that are not counted as failures; after a minute, the VM has failed
