@@ -20,7 +20,7 @@ func printProposals(s streams, of *learn.Result) error {
 	fmt.Fprintf(&text, "# With these labels, presets would save about %s more. Rename the labels as you like, and write\n"+
 		"# them into the manifests of the VMs too, if you keep these elsewhere.\n", counted(of.MoreSaved, "field"))
 	for _, p := range of.Proposals {
-		fmt.Fprintf(&text, "\n# %s in common:\n", counted(len(p.VMs), "VM")+" have")
+		fmt.Fprintf(&text, "\n# %s have in common:\n", counted(len(p.VMs), "VM"))
 		for _, field := range p.Fields {
 			fmt.Fprintf(&text, "#   %s\n", presets.EscapeLine(field))
 		}
