@@ -7,6 +7,8 @@ import (
 	"fmt"
 	"slices"
 
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+
 	"github.com/virtwright/virtwright/api/v1alpha1"
 	"github.com/virtwright/virtwright/fleet/learn"
 	"github.com/virtwright/virtwright/presets"
@@ -20,6 +22,8 @@ type LearnReport struct {
 	VMs []LearnedVM
 	// Notes name ignored objects.
 	Notes []string
+	// MoreSaved is how many fields fewer VMs, presets and proposed labels have, together.
+	MoreSaved int
 }
 
 // A LearnedVM is a VM with and without learned presets.
@@ -39,8 +43,8 @@ type LearnedVM struct {
 }
 
 // Learn finds presets for the VMs of the input, and makes the VMs sparse with them. Existing
-// presets stay. Each VM is checked: the cluster stores the same object for it as before. If labels
-// are proposed, no VM is made sparse.
+// presets stay. Each VM is checked: the cluster stores the same object for it as before. Labels are
+// proposed only if VMs and presets have fewer fields with all of them.
 func Learn(ctx context.Context, objects []manifest.Object, settings Settings, o learn.Options, progress func(done int)) (*LearnReport, error) {
 	c, err := NewCluster(ctx, objects, settings)
 	if err != nil {
@@ -72,10 +76,81 @@ func Learn(ctx context.Context, objects []manifest.Object, settings Settings, o 
 	if out.Result, err = learn.Learn(ctx, vms, o); err != nil {
 		return nil, err
 	}
-	if o.Labels {
-		return out, nil // presets are not shown
+	if err = out.makeSparse(ctx, objects, settings, progress); err != nil || len(out.Proposals) == 0 {
+		return out, err
 	}
-	return out, out.makeSparse(ctx, objects, settings, progress)
+	labelled, err := out.labelled(objects)
+	if err != nil {
+		return nil, err
+	}
+	o.Labels = false
+	with, err := Learn(ctx, labelled, settings, o, func(done int) { progress(2*len(out.VMs) + done) })
+	if err != nil {
+		return nil, err
+	}
+	if out.MoreSaved = out.total() - with.total(); out.MoreSaved <= 0 {
+		out.Proposals = nil
+	}
+	return out, nil
+}
+
+// total is the number of fields of sparse VMs, and of presets with their conditions and fields.
+func (r *LearnReport) total() int {
+	out := 0
+	for _, p := range r.Presets {
+		out += p.Cost()
+	}
+	for _, x := range r.VMs {
+		if x.Err != nil {
+			out += x.Before
+		} else {
+			out += x.After
+		}
+	}
+	return out
+}
+
+// labelled returns the objects with the proposed labels.
+func (r *LearnReport) labelled(objects []manifest.Object) ([]manifest.Object, error) {
+	type vm struct {
+		kind            presets.Kind
+		namespace, name string
+	}
+	labels := map[vm][]string{}
+	for _, p := range r.Proposals {
+		for _, m := range p.VMs {
+			is := vm{m.Kind, m.Namespace.Name, m.Name}
+			labels[is] = append(labels[is], p.Label)
+		}
+	}
+	of := map[manifest.Position][]string{}
+	for _, x := range r.VMs {
+		of[x.Where] = labels[vm{x.Kind, x.Namespace, x.Name}]
+	}
+	out := slices.Clone(objects)
+	for i, o := range out {
+		if len(of[o.Where]) == 0 {
+			continue
+		}
+		var object unstructured.Unstructured
+		if err := object.UnmarshalJSON(o.JSON); err != nil {
+			return nil, fmt.Errorf("%s: %w", o.Where, err)
+		}
+		all := object.GetLabels()
+		if all == nil {
+			all = map[string]string{}
+		}
+		for _, label := range of[o.Where] {
+			all[label] = "true"
+		}
+		object.SetLabels(all)
+		raw, err := object.MarshalJSON()
+		if err != nil {
+			return nil, fmt.Errorf("%s: %w", o.Where, err)
+		}
+		out[i].JSON = raw
+	}
+	return out, nil
 }
 
 // makeSparse makes the VMs sparse with the learned presets, and counts what these save.

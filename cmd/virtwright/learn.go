@@ -135,7 +135,7 @@ func (o *learnCommand) run(ctx context.Context, s streams, args []string) error 
 	o.options.Judge = o.folder != "" || o.output == "table"
 	passes := 2
 	if o.options.Labels {
-		passes = 1
+		passes = 4
 	}
 	shown := newProgress(s, "made sparse", passes*vms)
 	report, err := simulate.Learn(ctx, objects, known, o.options, shown.at)
@@ -156,7 +156,7 @@ func (o *learnCommand) run(ctx context.Context, s streams, args []string) error 
 
 func (o *learnCommand) show(s streams, report *simulate.LearnReport) error {
 	if o.options.Labels {
-		return printProposals(s, report.Result)
+		return printProposals(s, report)
 	}
 	if len(report.Presets) == 0 {
 		note(s, []string{"no preset would save anything: nothing is learned"})
@@ -204,16 +204,18 @@ func printLearned(s streams, report *simulate.LearnReport) error {
 	before, after, own := 0, 0, 0
 	for _, p := range report.Presets {
 		rows = append(rows, []string{presets.RefOf(p.Object), strconv.Itoa(p.VMs), strconv.Itoa(p.Fields), strconv.Itoa(p.Saved), cmp.Or(p.Selects, "all VMs")})
-		own += 1 + p.Terms + p.Fields
+		own += p.Cost()
 	}
 	if err := printTable(s.out, []string{"PRESET", "VMS", "FIELDS", "SAVED", "SELECTS"}, rows); err != nil {
 		return err
 	}
-	learned := 0
+	learned, rejected := 0, 0
 	for _, x := range report.VMs {
 		if x.Err == nil {
 			learned++
 			before, after = before+x.Before, after+x.After
+		} else if x.Before > 0 { // it is rejected with the presets
+			rejected++
 		}
 	}
 	if len(rows) > 0 {
@@ -225,7 +227,7 @@ func printLearned(s streams, report *simulate.LearnReport) error {
 		{"fields of sparse VMs", strconv.Itoa(after)},
 		{"presets with their conditions and fields", strconv.Itoa(own)},
 	}
-	if total := after + own; 0 < report.Least && report.Least <= total { // VMs may be rejected with the presets
+	if total := after + own; rejected == 0 && 0 < report.Least && report.Least <= total {
 		summary = append(summary, []string{"lower bound of both", fmt.Sprintf("%d (gap %.1f %%)", report.Least, 100*(float64(total)/float64(report.Least)-1))})
 	}
 	if h := report.HeldOut; h.VMs > 0 {

@@ -66,12 +66,12 @@ func TestLearnProposesLabels(t *testing.T) {
 			continue
 		}
 		key, value, _ := strings.Cut(words[len(words)-1], "=")
-		for _, name := range words[len(strings.Fields("kubectl label virtualmachine -n shop")) : len(words)-1] {
+		for _, name := range words[len(strings.Fields("kubectl label virtualmachines.kubevirt.io -n shop")) : len(words)-1] {
 			given = strings.ReplaceAll(given, "{name: "+name+", namespace: shop", "{name: "+name+", labels: {"+key+`: "`+value+`"}, namespace: shop`)
 		}
 	}
 	after := totalOf(t, given)
-	if promised := fmt.Sprintf("about %d fields more", before-after); before <= after || !strings.Contains(script, promised) {
+	if promised := fmt.Sprintf("need %d fields fewer", before-after); before <= after || !strings.Contains(script, promised) {
 		t.Errorf("%d fields before, %d with the labels of\n%s", before, after, script)
 	}
 	says(t, call(t, learnedFleet(), "learn", "-f", "-", "--propose-labels").err, "none is proposed")

@@ -147,12 +147,11 @@ func (n *namer) name(terms []feature) string {
 			parts = append(parts, short(is.value))
 		}
 	}
-	return n.unique(strings.Trim(strings.Map(plain, strings.Join(parts, "-")), "-"), "every-vm")
+	return n.unique(cmp.Or(strings.Trim(strings.Map(plain, strings.Join(parts, "-")), "-"), "every-vm"))
 }
 
-// unique returns a name that is not taken, and takes it. An empty name becomes another one.
-func (n *namer) unique(name, otherwise string) string {
-	name = cmp.Or(name, otherwise)
+// unique returns a name that is not taken, and takes it.
+func (n *namer) unique(name string) string {
 	out := name
 	for i := 2; n.taken[out]; i++ {
 		out = name + "-" + strconv.Itoa(i)

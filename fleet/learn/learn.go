@@ -57,10 +57,8 @@ type Result struct {
 	// HeldOut tells how presets of most VMs fit the others.
 	HeldOut HeldOut
 	Unusual []Unusual
-	// Proposals are labels that VMs do not have. With them, presets, VMs and labels have MoreSaved
-	// fewer fields.
+	// Proposals are labels that VMs do not have.
 	Proposals []Proposal
-	MoreSaved int
 }
 
 // A Preset is a learned preset.
@@ -76,6 +74,10 @@ type Preset struct {
 	// Saved is the number of fields that VMs need not have because of it.
 	Saved int
 }
+
+// Cost is the number of fields of VMs that a preset must save to be worth it: one for itself, one
+// for each condition and one for each field that it sets.
+func (p Preset) Cost() int { return 1 + p.Terms + p.Fields }
 
 // HeldOut are fields of VMs that presets were not learned from.
 type HeldOut struct {
@@ -129,8 +131,8 @@ func (out *Result) learn(ctx context.Context, vms []VM, o Options, labels *namer
 	slices.SortStableFunc(made, func(a, b Preset) int { return b.Saved - a.Saved })
 	out.Presets = append(out.Presets, made...)
 	if o.Labels {
-		proposals, saved, err := all.propose(ctx, vms, chosen, labels)
-		out.Proposals, out.MoreSaved = append(out.Proposals, proposals...), out.MoreSaved+saved
+		proposals, err := all.propose(ctx, vms, chosen, labels)
+		out.Proposals = append(out.Proposals, proposals...)
 		return err
 	}
 	if !o.Judge {

@@ -15,7 +15,7 @@ import (
 
 // A Proposal is VMs that have values in common, but no label by which a preset could select them.
 type Proposal struct {
-	// Label tells what the VMs have in common. It can be the key of a label that no VM has.
+	// Label is a key that no VM has. It tells what the VMs have in common.
 	Label string
 	VMs   []VM
 	// Fields are the values that they have in common, as path: JSON.
@@ -26,13 +26,15 @@ type Proposal struct {
 const (
 	// mostProposals of a fleet, or of a namespace.
 	mostProposals = 20
+	// labelPrefix keeps labels apart from those that people and presets use.
+	labelPrefix = "group/"
 	// mostLabel is the length of a label without the number that makes it unique.
 	mostLabel = 50
 )
 
 // propose finds labels by which presets would select, so that presets, VMs and these labels need
-// fewer fields. It returns how many fewer: presets for the labelled VMs are chosen.
-func (f *fleet) propose(ctx context.Context, vms []VM, chosen []*choice, names *namer) (out []Proposal, saved int, err error) {
+// fewer fields. For that, presets for the labelled VMs are chosen.
+func (f *fleet) propose(ctx context.Context, vms []VM, chosen []*choice, names *namer) (out []Proposal, err error) {
 	for _, g := range f.groups(ctx, chosen) {
 		out = append(out, f.proposal(g, names))
 	}
@@ -45,18 +47,18 @@ func (f *fleet) propose(ctx context.Context, vms []VM, chosen []*choice, names *
 		}
 		with, then, err := find(ctx, labelled, f.Options)
 		if err != nil {
-			return nil, 0, err
+			return nil, err
 		}
 		selecting, all := with.read(then), len(out)
 		if out = slices.DeleteFunc(out, func(p Proposal) bool { return !selecting[p.Label] }); len(out) < all {
 			continue // the other labels only cost something
 		}
-		if saved = f.total(chosen) - with.total(then); saved > 0 {
-			return out, saved, nil
+		if with.total(then) < f.total(chosen) {
+			return out, nil
 		}
 		out = out[:all-1]
 	}
-	return nil, 0, ctx.Err()
+	return nil, ctx.Err()
 }
 
 // with returns a VM with a label.
@@ -82,9 +84,6 @@ func (g group) saved() int { return len(g.rows)*(len(g.values)-1) - 2 - len(g.va
 // groups returns groups of values that VMs have left, the one that saves most first. The VMs of a
 // group are all that have one value.
 func (f *fleet) groups(ctx context.Context, chosen []*choice) (out []group) {
-	if f.Presets > 0 && len(chosen) >= f.Presets {
-		return nil // labels would not help
-	}
 	left := f.left(chosen)
 	all := f.aroundValues(left)
 	for len(out) < mostProposals && len(all) > 0 && ctx.Err() == nil {
@@ -144,7 +143,7 @@ func (f *fleet) left(chosen []*choice) [][]int {
 		by := givers(chosen, class)
 		for _, i := range c.rows {
 			if r := f.rows[i]; r.Name == "" || texts(asMap(asMap(r.Object["metadata"])["annotations"]))[v1alpha1.AnnotationExclude] != "" {
-				continue
+				continue // it may exclude the preset
 			}
 			for path, value := range f.rows[i].fields {
 				giver, given := by[path]
@@ -178,7 +177,7 @@ func (f *fleet) proposal(g group, names *namer) Proposal {
 		}
 	}
 	base = strings.Map(plain, base)
-	out.Label = names.unique(strings.Trim(base[:min(len(base), mostLabel)], "-"), "group")
+	out.Label = names.unique(labelPrefix + cmp.Or(strings.Trim(base[:min(len(base), mostLabel)], "-"), "vms"))
 	for _, i := range g.rows {
 		out.VMs = append(out.VMs, f.rows[i].VM)
 	}

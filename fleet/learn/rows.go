@@ -181,7 +181,7 @@ func (f *fleet) isLearned(r row, leaf presets.Leaf, text string) bool {
 			continue
 		}
 		key := leaf.Path[len(at)].Name
-		onVM := len(at) == len(templateLabels) && r.labels[key] == leaf.Value
+		onVM := r.Kind == presets.VirtualMachine && len(at) == len(templateLabels) && r.labels[key] == leaf.Value
 		return onVM || f.selecting != nil && !f.selecting[key]
 	}
 	return !presets.MayHoldSecret(text) && !strings.Contains(text, "httpHeaders") && !slices.ContainsFunc(kept, leaf.Path.HasPrefix)

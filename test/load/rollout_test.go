@@ -19,7 +19,7 @@ import (
 const (
 	// mostWrites of a VM in a rollout: its spec, and two of its status.
 	mostWrites = 3
-	// creates whose time is the median of.
+	// creates is the number of creates for a median.
 	creates = 200
 	// period is the field that the rollout changes.
 	period = "terminationGracePeriodSeconds"
