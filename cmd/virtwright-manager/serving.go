@@ -257,6 +257,9 @@ const (
 	reviewTime = 3 * time.Second
 	// requestTime bounds the arrival of any other request.
 	requestTime = 10 * time.Second
+	// idleTime is longer than the 90 s after which an API server closes an idle connection. If this
+	// server closed it first, a request that is sent at that moment would fail.
+	idleTime = 3 * time.Minute
 	// maxConnections and maxHeaderBytes bound the resources of clients that have not sent a request
 	// yet. An API server has a connection for each pending admission request.
 	maxConnections, maxHeaderBytes = 2000, 8 << 10
@@ -269,7 +272,7 @@ func (p *process) addServer(ctx context.Context, name string, listener net.Liste
 	server := &manager.Server{
 		Name: name, Listener: netutil.LimitListener(listener, maxConnections), ShutdownTimeout: new(shutdownTime),
 		Server: &http.Server{
-			Handler: handler, ReadTimeout: requestTime, IdleTimeout: 90 * time.Second, MaxHeaderBytes: maxHeaderBytes,
+			Handler: handler, ReadTimeout: requestTime, IdleTimeout: idleTime, MaxHeaderBytes: maxHeaderBytes,
 			BaseContext: func(net.Listener) context.Context {
 				return logr.NewContext(context.Background(), logr.FromContextOrDiscard(ctx))
 			},
