@@ -259,7 +259,7 @@ const (
 	requestTime = 10 * time.Second
 	// idleTime is longer than the 90 s after which an API server closes an idle connection. If this
 	// server closed it first, a request that is sent at that moment would fail.
-	idleTime = 3 * time.Minute
+	idleTime = 2 * time.Minute
 	// maxConnections and maxHeaderBytes bound the resources of clients that have not sent a request
 	// yet. An API server has a connection for each pending admission request.
 	maxConnections, maxHeaderBytes = 2000, 8 << 10
