@@ -1,13 +1,12 @@
 package simulate
 
 import (
+	"cmp"
 	"context"
 	"crypto/sha256"
 	"encoding/json"
 	"fmt"
 	"slices"
-
-	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 
 	"github.com/virtwright/virtwright/api/v1alpha1"
 	"github.com/virtwright/virtwright/fleet/learn"
@@ -76,10 +75,13 @@ func Learn(ctx context.Context, objects []manifest.Object, settings Settings, o 
 	if out.Result, err = learn.Learn(ctx, vms, o); err != nil {
 		return nil, err
 	}
-	if err = out.makeSparse(ctx, objects, settings, progress); err != nil || len(out.Proposals) == 0 {
+	if o.Labels && len(out.Proposals) == 0 {
+		return out, ctx.Err()
+	}
+	if err = out.makeSparse(ctx, objects, settings, progress); err != nil || !o.Labels {
 		return out, err
 	}
-	labelled, err := out.labelled(objects)
+	labelled, err := out.labelled(objects, settings)
 	if err != nil {
 		return nil, err
 	}
@@ -110,45 +112,39 @@ func (r *LearnReport) total() int {
 	return out
 }
 
-// labelled returns the objects with the proposed labels.
-func (r *LearnReport) labelled(objects []manifest.Object) ([]manifest.Object, error) {
-	type vm struct {
-		kind            presets.Kind
-		namespace, name string
-	}
-	labels := map[vm][]string{}
+// labelled returns the objects with the proposed labels. Objects of a cluster have no positions of
+// their own, so names tell which VM an object is.
+func (r *LearnReport) labelled(objects []manifest.Object, settings Settings) ([]manifest.Object, error) {
+	labels := map[string]map[string]string{}
 	for _, p := range r.Proposals {
 		for _, m := range p.VMs {
-			is := vm{m.Kind, m.Namespace.Name, m.Name}
-			labels[is] = append(labels[is], p.Label)
+			is := nameIn(string(m.Kind), m.Namespace.Name, m.Name, "")
+			if labels[is] == nil {
+				labels[is] = map[string]string{}
+			}
+			labels[is][p.Label] = "true"
 		}
-	}
-	of := map[manifest.Position][]string{}
-	for _, x := range r.VMs {
-		of[x.Where] = labels[vm{x.Kind, x.Namespace, x.Name}]
 	}
 	out := slices.Clone(objects)
 	for i, o := range out {
-		if len(of[o.Where]) == 0 {
+		if !IsVM(o) {
 			continue
 		}
-		var object unstructured.Unstructured
-		if err := object.UnmarshalJSON(o.JSON); err != nil {
-			return nil, fmt.Errorf("%s: %w", o.Where, err)
+		e := entry{Object: o}
+		e.readMeta()
+		proposed := labels[nameIn(o.Kind, cmp.Or(e.meta.Namespace, settings.Namespace), e.meta.Name, "")]
+		if proposed == nil {
+			continue
 		}
-		all := object.GetLabels()
-		if all == nil {
-			all = map[string]string{}
-		}
-		for _, label := range of[o.Where] {
-			all[label] = "true"
-		}
-		object.SetLabels(all)
-		raw, err := object.MarshalJSON()
+		object, err := e.decode()
 		if err != nil {
-			return nil, fmt.Errorf("%s: %w", o.Where, err)
+			return nil, err
 		}
-		out[i].JSON = raw
+		meta, _ := metadataOf(object)
+		meta["labels"] = applyMap(e.meta.Labels, nil, proposed)
+		if out[i].JSON, err = json.Marshal(object); err != nil {
+			return nil, fmt.Errorf("cannot encode %s: %w", e.meta.Name, err)
+		}
 	}
 	return out, nil
 }

@@ -104,12 +104,43 @@ func learned(t *testing.T, text string, o learn.Options) (*simulate.LearnReport,
 	if err != nil {
 		t.Fatal(err)
 	}
+	return learnedFrom(t, objects, o), objects
+}
+
+func learnedFrom(t *testing.T, objects []manifest.Object, o learn.Options) *simulate.LearnReport {
+	t.Helper()
 	settings := simulate.Settings{Engine: &presets.Engine{}, Rules: &validation.Config{Addon: true}, Namespace: "default"}
 	report, err := simulate.Learn(t.Context(), objects, settings, o, func(int) {})
 	if err != nil {
 		t.Fatal(err)
 	}
-	return report, objects
+	return report
+}
+
+// TestProposedLabels: labels save as much as is said, also for objects of a cluster, which all have
+// the position of the cluster.
+func TestProposedLabels(t *testing.T) {
+	var text strings.Builder
+	for i := range 10 {
+		fields := ""
+		if i < 6 {
+			fields = "schedulerName: fast, priorityClassName: high, hostname: web, "
+		}
+		fmt.Fprintf(&text, "---\napiVersion: kubevirt.io/v1\nkind: VirtualMachine\nmetadata: {name: vm-%d}\n"+
+			"spec: {runStrategy: Halted, template: {spec: {%sdomain: {devices: {}, memory: {guest: 1Gi}}}}}\n", i, fields)
+	}
+	report, objects := learned(t, text.String(), learn.Options{Labels: true})
+	// Three fields of six VMs become six labels, and a preset with a condition and three fields.
+	if len(report.Proposals) != 1 || report.MoreSaved != 3*6-6-5 {
+		t.Fatalf("%d fields are saved with %+v", report.MoreSaved, report.Proposals)
+	}
+	for i := range objects {
+		objects[i].Where = manifest.Position{File: "cluster"}
+	}
+	stored := learnedFrom(t, objects, learn.Options{Labels: true})
+	if len(stored.Proposals) != 1 || stored.MoreSaved != report.MoreSaved {
+		t.Errorf("%d fields are saved with %+v, want %d as in files", stored.MoreSaved, stored.Proposals, report.MoreSaved)
+	}
 }
 
 // TestLawLearn learns presets of generated fleets. Every sparse VM expands to the original. The

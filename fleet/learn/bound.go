@@ -2,6 +2,7 @@ package learn
 
 import (
 	"context"
+	"iter"
 	"maps"
 	"math"
 	"slices"
@@ -15,17 +16,27 @@ func (f *fleet) total(chosen []*choice) int {
 	for _, is := range chosen {
 		out += is.cost()
 	}
-	for class, c := range f.classes {
-		by := givers(chosen, class)
-		for _, i := range c.rows {
-			for path, value := range f.rows[i].fields {
-				if giver, given := by[path]; !given || chosen[giver].values[path] != value {
-					out++
+	for range f.rest(chosen) {
+		out++
+	}
+	return out
+}
+
+// rest yields the fields of VMs that no choice gives, as the numbers of the row and of the path.
+func (f *fleet) rest(chosen []*choice) iter.Seq2[int, int] {
+	return func(yield func(row, path int) bool) {
+		for class, c := range f.classes {
+			by := givers(chosen, class)
+			for _, i := range c.rows {
+				for path, value := range f.rows[i].fields {
+					giver, given := by[path]
+					if isGiven := given && chosen[giver].values[path] == value; !isGiven && !yield(i, path) {
+						return
+					}
 				}
 			}
 		}
 	}
-	return out
 }
 
 // A cover is the number of VMs that one selector can save a value for.

@@ -104,16 +104,20 @@ func Learn(ctx context.Context, vms []VM, o Options) (*Result, error) {
 		groups = byNamespace(vms)
 	}
 	out := &Result{}
+	var labels map[string]bool
+	if o.Labels {
+		labels = labelsOf(vms)
+	}
 	for _, group := range groups {
-		if err := out.learn(ctx, group, o, newNamer(labelsOf(vms))); err != nil {
+		if err := out.learn(ctx, group, o, labels); err != nil {
 			return nil, err
 		}
 	}
 	return out, nil
 }
 
-// learn adds the presets of the VMs of a fleet, or of a namespace.
-func (out *Result) learn(ctx context.Context, vms []VM, o Options, labels *namer) error {
+// learn adds the presets of the VMs of a fleet, or of a namespace. It proposes none of the labels.
+func (out *Result) learn(ctx context.Context, vms []VM, o Options, labels map[string]bool) error {
 	names := newNamer(o.Taken)
 	all, chosen, err := find(ctx, vms, o)
 	if err != nil {
@@ -131,7 +135,7 @@ func (out *Result) learn(ctx context.Context, vms []VM, o Options, labels *namer
 	slices.SortStableFunc(made, func(a, b Preset) int { return b.Saved - a.Saved })
 	out.Presets = append(out.Presets, made...)
 	if o.Labels {
-		proposals, err := all.propose(ctx, vms, chosen, labels)
+		proposals, err := all.propose(ctx, vms, chosen, newNamer(labels))
 		out.Proposals = append(out.Proposals, proposals...)
 		return err
 	}

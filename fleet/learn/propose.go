@@ -139,21 +139,16 @@ func around(rows []int, left [][]int) group {
 // left returns the values of each row that presets could give it and no choice gives it, in order.
 func (f *fleet) left(chosen []*choice) [][]int {
 	out := make([][]int, len(f.rows))
-	for class, c := range f.classes {
-		by := givers(chosen, class)
-		for _, i := range c.rows {
-			if r := f.rows[i]; r.Name == "" || texts(asMap(asMap(r.Object["metadata"])["annotations"]))[v1alpha1.AnnotationExclude] != "" {
-				continue // it may exclude the preset
-			}
-			for path, value := range f.rows[i].fields {
-				giver, given := by[path]
-				isGiven := given && chosen[giver].values[path] == value
-				if !isGiven && !f.unfit[value] && !isLabel(f.paths[path]) {
-					out[i] = append(out[i], value)
-				}
-			}
-			slices.Sort(out[i])
+	for i, path := range f.rest(chosen) {
+		if value := f.rows[i].fields[path]; !f.unfit[value] && !isLabel(f.paths[path]) {
+			out[i] = append(out[i], value)
 		}
+	}
+	for i, r := range f.rows {
+		if r.Name == "" || texts(asMap(asMap(r.Object["metadata"])["annotations"]))[v1alpha1.AnnotationExclude] != "" {
+			out[i] = nil // it may exclude the preset
+		}
+		slices.Sort(out[i])
 	}
 	return out
 }
