@@ -45,21 +45,13 @@ func rollOut(t *testing.T, client dynamic.Interface) {
 		}
 		return out
 	}
-	reason := func(r *unstructured.Unstructured) string {
-		conditions, _, _ := unstructured.NestedSlice(r.Object, "status", "conditions")
-		i := slices.IndexFunc(conditions, func(c any) bool { return c.(map[string]any)["type"] == "Progressing" })
-		if i < 0 {
-			return ""
-		}
-		return fmt.Sprint(conditions[i].(map[string]any)["reason"])
-	}
 	reaches := func(what string) {
 		within(t, 10*time.Minute, "the rollout is "+what, func() bool {
 			r, err := client.Resource(rollouts).Get(t.Context(), "all", metav1.GetOptions{})
 			if err != nil {
 				t.Fatal(err)
 			}
-			return reason(r) == what
+			return reasonOf(r) == what
 		})
 	}
 	create(clusterPresets, object(`{"apiVersion": "virtwright.dev/v1alpha1", "kind": "ClusterVirtualMachinePreset", "metadata": {"name": "all"},
@@ -90,21 +82,37 @@ func rollOut(t *testing.T, client dynamic.Interface) {
 	changed, most := writes()
 	late := createTime(t, vms)
 
-	all, err := vms.List(t.Context(), metav1.ListOptions{})
-	if err != nil {
-		t.Fatal(err)
-	}
-	for i := range all.Items {
-		if got, _, _ := unstructured.NestedInt64(all.Items[i].Object, "spec", "template", "spec", period); got != 90 {
-			t.Fatalf("%s: %s is %d, want 90", all.Items[i].GetName(), period, got)
-		}
-	}
+	checkPeriods(t, vms, 90)
 	if changed != manyVMs || most > mostWrites {
 		t.Errorf("the spec of %d VMs was written once, and a VM was written up to %d times: want %d, and up to %d times", changed, most, manyVMs, mostWrites)
 	}
 	t.Logf("a rollout over %d VMs: %v, %d clients: %v, ratio %.2f; at most %d writes of a VM; a create: before %v, while VMs are updated %v, while it waits %v, after %v, ratio %.2f and %.2f",
 		manyVMs, took, writers, control, took.Seconds()/control.Seconds(), most, early, busy, during, late,
 		2*busy.Seconds()/(early+late).Seconds(), 2*during.Seconds()/(early+late).Seconds())
+}
+
+// reasonOf returns the reason of the condition Progressing; empty if there is none yet.
+func reasonOf(rollout *unstructured.Unstructured) string {
+	conditions, _, _ := unstructured.NestedSlice(rollout.Object, "status", "conditions")
+	i := slices.IndexFunc(conditions, func(c any) bool { return c.(map[string]any)["type"] == "Progressing" })
+	if i < 0 {
+		return ""
+	}
+	return fmt.Sprint(conditions[i].(map[string]any)["reason"])
+}
+
+// checkPeriods checks the field that the rollout changes.
+func checkPeriods(t *testing.T, vms dynamic.ResourceInterface, want int64) {
+	t.Helper()
+	all, err := vms.List(t.Context(), metav1.ListOptions{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	for i := range all.Items {
+		if got, _, _ := unstructured.NestedInt64(all.Items[i].Object, "spec", "template", "spec", period); got != want {
+			t.Fatalf("%s: %s is %d, want %d", all.Items[i].GetName(), period, got, want)
+		}
+	}
 }
 
 // createTime is the median time of a create that keeps nothing.
