@@ -46,7 +46,7 @@ func byHand(args []string) time.Duration {
 	GinkgoHelper()
 	began := time.Now()
 	command := append([]string{"exec", "--stdin", "--namespace", clients, "hand", "--", "/usr/bin/qemu-system-x86_64",
-		"-nographic", "-no-reboot", "-kernel", "/files/boot/vmlinuz", "-initrd", "/files/boot/initrd.img", "-append", "console=ttyS0 quiet panic=1",
+		"-nographic", "-no-reboot", "-kernel", "/files/boot/vmlinuz", "-initrd", "/files/boot/initrd.img", "-append", "console=ttyS0 quiet panic=1 cryptomgr.notests",
 		"-netdev", "user,id=n", "-device", "virtio-net-pci,netdev=n"}, args...)
 	cmd := exec.CommandContext(here.ctx, filepath.Join(here.tools, "kubectl"), command...)
 	cmd.Env = append(os.Environ(), "KUBECONFIG="+here.cluster.Kubeconfig(), "KUBERC=off")

@@ -56,7 +56,7 @@ spec:
             memory: {guest: 192Mi}
             firmware:
               kernelBoot:
-                kernelArgs: console=ttyS0 quiet panic=1
+                kernelArgs: console=ttyS0 quiet panic=1 cryptomgr.notests
                 container: {image: "docker.io/virtwright/guest:test", imagePullPolicy: IfNotPresent, kernelPath: /boot/vmlinuz, initrdPath: /boot/initrd.img}
             devices:
               interfaces: [{name: default, masquerade: {}, ports: [{name: http, port: 8080}]}]

@@ -23,7 +23,7 @@ domain:
   firmware:
     uuid: 5d307ca9-b3ef-428c-8861-06e72d69f223
     kernelBoot:
-      kernelArgs: console=ttyS0 quiet panic=1
+      kernelArgs: console=ttyS0 quiet panic=1 cryptomgr.notests
       container: {image: "guest:1", kernelPath: /boot/vmlinuz, initrdPath: /boot/initrd.img}
   devices:
     rng: {}
@@ -60,7 +60,7 @@ func TestBoot(t *testing.T) {
 	}
 	want := map[string]string{
 		"CPUs": "2", "UUID": "5d307ca9-b3ef-428c-8861-06e72d69f223", "size of the disk": fmt.Sprint(64 << 20),
-		"user data": cloudConfig, "arguments": "console=ttyS0 quiet panic=1", "agent's port": "yes",
+		"user data": cloudConfig, "arguments": "console=ttyS0 quiet panic=1 cryptomgr.notests", "agent's port": "yes",
 		"entropy": "virtio_rng.0", "firmware": "bios", "address": "10.0.2.15/24",
 	}
 	if diff := cmp.Diff(want, got); diff != "" {

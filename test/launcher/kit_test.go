@@ -25,7 +25,7 @@ import (
 )
 
 // patience is how long anything may take on a busy machine.
-const patience = 90 * time.Second
+const patience = 3 * time.Minute
 
 const user = v1alpha1.LauncherUser
 

@@ -32,7 +32,7 @@ domain:
   firmware:
     bootloader: {efi: {secureBoot: false}}
     kernelBoot:
-      kernelArgs: console=ttyS0 quiet panic=1
+      kernelArgs: console=ttyS0 quiet panic=1 cryptomgr.notests
       container: {image: "guest:1", kernelPath: /boot/vmlinuz, initrdPath: /boot/initrd.img}
   devices:
     tpm: {}
