@@ -14,25 +14,19 @@ const maxClaims = 3
 // platform set now; other values are the user's. So the result is the same as for some object
 // without a record, and expanding an expanded object changes nothing. It returns nil if nothing of
 // the record holds.
-func (e *Engine) restore(ctx context.Context, s *Snapshot, req Request, like *mergeState, text string) *Result {
+func (e *Engine) restore(ctx context.Context, s *Snapshot, req Request, sent *mergeState, text string) *Result {
 	claim, err := provenance.Decode(text)
 	if err != nil {
 		return nil
 	}
 	for range maxClaims {
-		sent, err := load(req.Kind, req.Object)
-		if err != nil {
-			return nil
-		}
-		again, err := load(req.Kind, req.Object)
-		if err != nil {
-			return nil
+		again := &mergeState{
+			root: copyMutable(sent.root), sentVMI: sent.sentVMI, record: provenance.New(),
+			restored: sent.restored, keepsRunState: sent.keepsRunState, lenient: sent.lenient,
 		}
 		again.discardProvenance()
 		again.dropProvenance(claim)
 		unapply{rec: claim, markOmitted: true}.value(claim.Root(), again.root, again.root, vmSchema())
-		again.record = provenance.New()
-		again.restored, again.keepsRunState, again.lenient = like.restored, like.keepsRunState, like.lenient
 		out, err := e.expand(ctx, s, again, req)
 		if err != nil {
 			return nil

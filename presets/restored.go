@@ -2,7 +2,6 @@ package presets
 
 import (
 	"context"
-	"encoding/json"
 
 	"github.com/virtwright/virtwright/api/v1alpha1"
 	"github.com/virtwright/virtwright/presets/provenance"
@@ -37,9 +36,6 @@ func (e *Engine) restored(ctx context.Context, s *Snapshot, req Request) (*Resul
 		}
 	}
 	r.dropNewNames()
-	if req.Object, err = json.Marshal(r.root); err != nil {
-		return nil, &Malformed{What: "object", Err: err}
-	}
 	out, err := e.expandClaimed(ctx, s, r, req)
 	if err != nil {
 		return nil, err

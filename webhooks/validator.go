@@ -11,6 +11,7 @@ import (
 
 	admissionv1 "k8s.io/api/admission/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/util/validation/field"
 	kjson "sigs.k8s.io/json"
 
@@ -208,11 +209,11 @@ func (c *candidate) validate(ctx context.Context) error {
 	var old *validation.ExpandedVM
 	var storedErr error
 	if c.old != nil {
-		if old, storedErr = c.decode(c.expanded(ctx, c.req.OldObject.Raw)); storedErr == nil {
+		if old, storedErr = c.decode(c.expanded(ctx, c.req.OldObject.Raw, c.old)); storedErr == nil {
 			c.launch(ctx, old, c.req.OldObject.Raw, c.old)
 		}
 	}
-	machine, err := c.decode(c.expanded(ctx, c.req.Object.Raw))
+	machine, err := c.decode(c.expanded(ctx, c.req.Object.Raw, c.object))
 	if err != nil {
 		c.undecodable(err, storedErr != nil)
 		return nil
@@ -299,12 +300,12 @@ func (c *candidate) decode(raw []byte) (*validation.ExpandedVM, error) {
 
 // expanded returns raw with platform defaults. In standalone mode it has them already. Alongside
 // KubeVirt, which sets them when a VM starts, they are assumed, so that rules see what will run.
-func (c *candidate) expanded(ctx context.Context, raw []byte) []byte {
+func (c *candidate) expanded(ctx context.Context, raw []byte, object map[string]any) []byte {
 	if !c.Rules.Addon {
 		return raw
 	}
 	assumed := &presets.Engine{Platform: &presets.Platform{Architecture: c.Rules.Architecture, Alongside: true}}
-	result, err := assumed.Resolve(ctx, presets.PlatformOnly, presets.Request{Kind: c.Kind, Object: raw})
+	result, err := assumed.Resolve(ctx, presets.PlatformOnly, presets.Request{Kind: c.Kind, Object: raw, Decoded: runtime.DeepCopyJSON(object)})
 	if err != nil {
 		return raw
 	}
