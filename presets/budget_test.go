@@ -80,7 +80,7 @@ func TestNoisyNamespace(t *testing.T) {
 }
 
 // A preset that could not be evaluated on an update keeps the values that it set.
-func TestUndecidedPresetsKeepWhatTheyGave(t *testing.T) {
+func TestUnevaluablePresetsKeepWhatTheyGave(t *testing.T) {
 	s := presettest.Snapshot(t, presettest.Cluster("strong", `
 priority: 10
 match: {conditions: [{name: fails-with-team, expression: "!has(object.metadata.labels) || !('team' in object.metadata.labels) || object.metadata.labels['absent'] == 'x'"}]}

@@ -118,9 +118,10 @@ func (l *layer) isWithheld(n *provenance.Node) bool {
 	return true
 }
 
-// outrankedBy reports whether an override or removal that the layer does not outrank decided n.
-func (l *layer) outrankedBy(n *provenance.Node) bool {
-	return n.IsDecided() && l.state.record.Sources[n.Source].Role.OutranksUser() && !l.mayReplaceLeaf(n)
+// hasPrecedence reports whether the layer may replace n: no override or removal that it does not
+// outrank decided n.
+func (l *layer) hasPrecedence(n *provenance.Node) bool {
+	return !n.IsDecided() || !l.state.record.Sources[n.Source].Role.OutranksUser() || l.mayReplaceLeaf(n)
 }
 
 func (l *layer) recordConflicts(f *fieldNode, n *provenance.Node) {

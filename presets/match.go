@@ -59,9 +59,9 @@ func (q *query) actsNow(c *Compiled) bool {
 type matchResult struct {
 	// presets that match, strongest first.
 	presets []*Compiled
-	// undecided presets have a condition that cannot be evaluated.
-	undecided []*Compiled
-	// overBudget are undecided presets with conditions that cost too much together.
+	// unevaluable presets have a condition that cannot be evaluated.
+	unevaluable []*Compiled
+	// overBudget are unevaluable presets with conditions that cost too much together.
 	overBudget []*Compiled
 	exceptions []provenance.Exception
 	// budgetWarnings are about overBudget, warnings about other conditions that failed.
@@ -129,7 +129,7 @@ func (m *matchResult) evaluate(q *query, cluster bool) field.ErrorList {
 		default:
 			m.warnings = append(m.warnings, fmt.Sprintf("preset %s skipped: %v", c.Ref, err))
 		}
-		m.undecided = append(m.undecided, c)
+		m.unevaluable = append(m.unevaluable, c)
 		return true
 	})
 	if defaults.count+overrides.count > 0 {

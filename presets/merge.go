@@ -11,7 +11,7 @@ import (
 // before.
 func (l *layer) applyFields(kids []*fieldNode, c *cursor) {
 	for _, f := range kids {
-		if !l.makeRoom(f, c) {
+		if !l.clearSiblings(f, c) {
 			continue
 		}
 		switch {
@@ -27,9 +27,9 @@ func (l *layer) applyFields(kids []*fieldNode, c *cursor) {
 	}
 }
 
-// makeRoom prepares c for f: it removes other members of the one-of of f that the layer may
+// clearSiblings prepares c for f: it removes other members of the one-of of f that the layer may
 // replace. It returns false if the layer may not set f.
-func (l *layer) makeRoom(f *fieldNode, c *cursor) bool {
+func (l *layer) clearSiblings(f *fieldNode, c *cursor) bool {
 	switch {
 	case l.excludes(f) || l.isReserved(f) || l.wouldExtendSnapshot(f):
 		return false
@@ -84,7 +84,7 @@ func (l *layer) mayReplaceLeaf(n *provenance.Node) bool {
 // set one.
 func (l *layer) overrideChoice(f *fieldNode, c *cursor) bool {
 	for _, alternative := range f.alternatives {
-		if winner := firstDecided(c.find(provenance.Segment{Name: alternative})); c.get(alternative) != nil && l.outrankedBy(winner) {
+		if winner := firstDecided(c.find(provenance.Segment{Name: alternative})); c.get(alternative) != nil && !l.hasPrecedence(winner) {
 			l.recordConflicts(f, winner)
 			return false
 		}
@@ -92,7 +92,7 @@ func (l *layer) overrideChoice(f *fieldNode, c *cursor) bool {
 	for _, alternative := range f.alternatives {
 		if value := c.get(alternative); value != nil {
 			at := l.state.record.Child(c.record(), provenance.Segment{Name: alternative})
-			l.overrule(at, value, vmSchema().at(f.path[:len(f.path)-1]).field(alternative))
+			l.recordOverride(at, value, vmSchema().at(f.path[:len(f.path)-1]).field(alternative))
 			c.remove(at)
 		}
 	}
@@ -131,14 +131,14 @@ func (l *layer) overrideLeaf(f *fieldNode, c *cursor) {
 	switch {
 	case f.isKey && cur != nil:
 		return // the key of an existing element is the user's
-	case l.outrankedBy(n):
+	case !l.hasPrecedence(n):
 		l.recordConflict(f, n, cur)
 		return
 	case isObject(cur) && f.isEmptyObject():
 		return // {} asks for presence only
 	case cur != nil:
 		// Recorded even if equal: the value stays the user's when the preset is deleted.
-		l.overrule(l.state.record.Child(c.record(), f.segment), cur, f.schema)
+		l.recordOverride(l.state.record.Child(c.record(), f.segment), cur, f.schema)
 		if f.equals(cur) {
 			return
 		}
@@ -156,8 +156,8 @@ func (f *fieldNode) newValue() any {
 // isEmptyObject reports whether f is a leaf {}, which asks for presence only.
 func (f *fieldNode) isEmptyObject() bool { return isObject(f.value) && isEmpty(f.value) }
 
-// overrule records at n that the layer overrides value, as far as the user wrote it.
-func (l *layer) overrule(n *provenance.Node, value any, s *schema) {
+// recordOverride records at n that the layer overrides value, as far as the user wrote it.
+func (l *layer) recordOverride(n *provenance.Node, value any, s *schema) {
 	if l.state.inheritedSources > 0 && (unapply{rec: l.state.record}).value(n, cloneJSON(value), nil, s) == nil {
 		value = nil // a preset or the platform set it on the VM
 	}
@@ -289,13 +289,13 @@ func (l *layer) remove(removed removal) {
 	}
 	winner := firstDecided(n)
 	switch {
-	case value == nil && !l.outrankedBy(n):
+	case value == nil && l.hasPrecedence(n):
 		l.decides(n)
 	case value == nil:
-	case l.outrankedBy(winner):
+	case !l.hasPrecedence(winner):
 		l.recordConflict(&fieldNode{text: removed.text}, winner, value)
 	default:
-		l.overrule(n, value, s)
+		l.recordOverride(n, value, s)
 		n.Change = provenance.Removed
 		l.state.cut(holder, n, removed.path)
 	}

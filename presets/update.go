@@ -219,7 +219,7 @@ func (u *update) reapply(ctx context.Context) (*Result, error) {
 	if err != nil {
 		return nil, err
 	}
-	x.matchErrs = append(x.matchErrs, x.undecidedLosses()...)
+	x.matchErrs = append(x.matchErrs, x.unevaluableLosses()...)
 	x.match.warnings = append(x.match.warnings, x.ended(u.record.Exceptions)...)
 	u.engine.apply(x)
 	vmSchema().keepSpelling(u.sent, x.root)
@@ -231,10 +231,10 @@ func (u *update) reapply(ctx context.Context) (*Result, error) {
 	return out, nil
 }
 
-// undecidedLosses reports presets that set fields, but cannot be evaluated to set them again.
-func (x *expansion) undecidedLosses() field.ErrorList {
+// unevaluableLosses reports presets that set fields, but cannot be evaluated to set them again.
+func (x *expansion) unevaluableLosses() field.ErrorList {
 	var errs field.ErrorList
-	for _, c := range x.match.undecided {
+	for _, c := range x.match.unevaluable {
 		if slices.ContainsFunc(x.previousSources, func(s provenance.Source) bool { return s.Preset == c.Ref }) {
 			errs = append(errs, field.Forbidden(field.NewPath("metadata", "annotations").Key(v1alpha1.AnnotationReapply),
 				fmt.Sprintf("cannot evaluate the conditions of preset %s: the fields that it set would be lost", c.Ref)).WithOrigin(originPresets+c.Ref))
@@ -254,9 +254,9 @@ func (u *update) merge(ctx context.Context) (*Result, error) {
 	if err != nil {
 		return nil, err
 	}
-	m := &merger{update: u, before: a, after: b, result: u.mergeBase(), undecided: slices.Concat(a.match.undecided, b.match.undecided)}
-	a.exclude(m.undecided)
-	b.exclude(m.undecided)
+	m := &merger{update: u, before: a, after: b, result: u.mergeBase(), unevaluable: slices.Concat(a.match.unevaluable, b.match.unevaluable)}
+	a.exclude(m.unevaluable)
+	b.exclude(m.unevaluable)
 	if !same {
 		b.match.warnings = append(b.match.warnings, b.ended(u.record.Exceptions)...)
 		u.engine.apply(a)

@@ -18,9 +18,9 @@ type merger struct {
 	*update
 	// before is the expansion of the stored intent, after that of the sent intent.
 	before, after *expansion
-	// undecided presets have conditions that cannot be evaluated in one of the expansions. They act
-	// in neither, and the fields that they set earlier keep their values.
-	undecided []*Compiled
+	// unevaluable presets have conditions that cannot be evaluated in one of the expansions. They
+	// act in neither, and the fields that they set earlier keep their values.
+	unevaluable []*Compiled
 	// only lists the presets that a reapply brings; nil for an author's update.
 	only []string
 	// result is the merged VM; it starts as the stored one.
@@ -195,7 +195,7 @@ func (m *merger) mergeExistence(d difference) {
 		return // both expansions have it from presets; the stored VM has an alternative of it
 	}
 	if isMissing && d.createsContainer() {
-		if m.isHeldByUndecided() {
+		if m.isHeldByUnevaluable() {
 			return
 		}
 		m.dropAlternatives()
@@ -238,7 +238,7 @@ func sameIntent(before, after *provenance.Node) bool {
 
 // replace sets the current field to value, or removes it if value is nil. The node records it.
 func (m *merger) replace(value any, n *provenance.Node) {
-	if (value == nil || n.IsDecided() || m.only != nil) && m.isHeldByUndecided() {
+	if (value == nil || n.IsDecided() || m.only != nil) && m.isHeldByUnevaluable() {
 		return
 	}
 	isNew := !equalJSON(m.stored(), value)
@@ -299,10 +299,10 @@ func (m *merger) clearDecision() {
 	}
 }
 
-// isHeldByUndecided reports whether the current field, or an alternative of it or of a field above,
-// has its value from a preset with conditions that cannot be evaluated now. It stays as it is.
-func (m *merger) isHeldByUndecided() bool {
-	if len(m.undecided) == 0 {
+// isHeldByUnevaluable reports whether the current field, or an alternative of it or of a field
+// above, has its value from a preset with conditions that cannot be evaluated now. It stays as it is.
+func (m *merger) isHeldByUnevaluable() bool {
+	if len(m.unevaluable) == 0 {
 		return false
 	}
 	isHeld := func(p provenance.Path) bool {
@@ -310,7 +310,7 @@ func (m *merger) isHeldByUndecided() bool {
 		if m.only == nil {
 			n = firstDecided(n)
 		}
-		return m.hasUndecided(n)
+		return m.hasUnevaluable(n)
 	}
 	for _, alternative := range alternativesOf(m.path) {
 		if isHeld(alternative) {
@@ -320,17 +320,17 @@ func (m *merger) isHeldByUndecided() bool {
 	return isHeld(m.path)
 }
 
-// hasUndecided reports whether an undecided preset set the field of a node, or one below it.
-func (m *merger) hasUndecided(n *provenance.Node) bool {
+// hasUnevaluable reports whether an unevaluable preset set the field of a node, or one below it.
+func (m *merger) hasUnevaluable(n *provenance.Node) bool {
 	if n == nil {
 		return false
 	}
-	isUndecided := func(c *Compiled) bool { return c.Ref == m.result.record.Sources[n.Source].Preset }
-	if n.IsDecided() && slices.ContainsFunc(m.undecided, isUndecided) {
+	isUnevaluable := func(c *Compiled) bool { return c.Ref == m.result.record.Sources[n.Source].Preset }
+	if n.IsDecided() && slices.ContainsFunc(m.unevaluable, isUnevaluable) {
 		return true
 	}
 	for c := range n.Children() {
-		if m.hasUndecided(c) {
+		if m.hasUnevaluable(c) {
 			return true
 		}
 	}

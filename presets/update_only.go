@@ -78,9 +78,9 @@ func (u *update) reapplyOnly(ctx context.Context, only []string) (*Result, error
 		if m.after, err = u.expandOnly(ctx, recorded.reapplied(u), after, exceptions, only); err != nil {
 			return nil, err
 		}
-		m.after.matchErrs = append(m.after.matchErrs, m.after.undecidedLosses()...)
-		m.undecided = slices.Concat(recorded.missing, m.before.match.undecided, m.after.match.undecided)
-		m.after.exclude(m.undecided)
+		m.after.matchErrs = append(m.after.matchErrs, m.after.unevaluableLosses()...)
+		m.unevaluable = slices.Concat(recorded.missing, m.before.match.unevaluable, m.after.match.unevaluable)
+		m.after.exclude(m.unevaluable)
 		u.engine.apply(m.after)
 		m.run()
 	}
@@ -124,7 +124,7 @@ func (u *update) expandRecorded(ctx context.Context, recorded *revisions, round 
 		if err != nil {
 			return nil, err
 		}
-		x.exclude(slices.Concat(recorded.missing, x.match.undecided))
+		x.exclude(slices.Concat(recorded.missing, x.match.unevaluable))
 		u.engine.apply(x)
 		before := len(recorded.idle)
 		recorded.idle = slices.DeleteFunc(recorded.idle, func(c *Compiled) bool {

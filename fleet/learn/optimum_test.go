@@ -201,8 +201,8 @@ func (f *fleet) baseline(selectors []selector, kinds ...featureKind) (out []*cho
 }
 
 // itemsets returns presets as frequent itemsets with a greedy cover give them: a set has the
-// features of a selector and the values that all of its VMs have. The set that covers the most fields
-// is the next, while it covers more than it costs.
+// features of a selector and the values that all of its VMs have. The set that covers the most
+// fields is the next, while it covers more than it costs.
 func (f *fleet) itemsets(selectors []selector) (out []*choice) {
 	covered := map[[2]int]bool{} // row and path
 	for {

@@ -19,8 +19,8 @@ import (
 // buildTimeout bounds the build of the guest, downloads included.
 const buildTimeout = 5 * time.Minute
 
-// kernelArguments suit a guest's kernel. None are necessary. The kernel does not test its ciphers: an
-// emulated processor that shares a busy one was seen to hang there.
+// kernelArguments suit a guest's kernel. None are necessary. The kernel does not test its ciphers:
+// an emulated processor that shares a busy one was seen to hang there.
 const kernelArguments = "console=ttyS0 quiet panic=1 cryptomgr.notests"
 
 // Guest is a Linux to boot directly. Domains need 128 MiB of memory for it, 256 with EFI. It has
