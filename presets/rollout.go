@@ -175,11 +175,6 @@ func IsOf(p v1alpha1.RolloutPreset, uid types.UID) bool {
 	return p.UID == uid
 }
 
-// Wrote reports whether the rollout has updated a VM with this stamp, and has not taken that back.
-func (r *Rollout) Wrote(stamp string) bool {
-	return strings.Contains(stamp, rolloutMark+r.Name+"/") && !strings.HasSuffix(stamp, StampAborted)
-}
-
 // Withdraw makes it a rollout that has reached no VM.
 func (r *Rollout) Withdraw() { r.position = rolloutPosition{} }
 
@@ -191,22 +186,6 @@ func (r *Rollout) Is(status *v1alpha1.PresetRolloutStatus) bool {
 	}
 	return r.target == status.Target && r.aborted == status.Aborted && r.position == at
 }
-
-// Stamp returns the value of virtwright.dev/rolled-out by which the rollout updates VMs, or takes
-// the change back if it was aborted.
-func (r *Rollout) Stamp() string {
-	out := v1alpha1.ReapplyOnlyPrefix + strings.Join(slices.Sorted(maps.Keys(r.Stable)), ",") + rolloutMark + r.Name + "/" + r.target
-	if r.aborted {
-		out += StampAborted
-	}
-	return out
-}
-
-// rolloutMark stands before the name of the rollout in a stamp.
-const rolloutMark = " rollout/"
-
-// StampAborted ends the stamp of a rollout that was aborted.
-const StampAborted = "/aborted"
 
 // WithRollouts returns a snapshot of the same presets that gives each VM the revision that rollouts
 // want. Each preset is in one rollout at most.
@@ -291,16 +270,4 @@ func (s *Snapshot) without(held []*Rollout) *Snapshot {
 		out.stamps[r.Stamp()] = r.aborted || !slices.Contains(held, r)
 	}
 	return out
-}
-
-// checkStamp rejects a stamp of a rollout that has not reached the VM, or that this snapshot does
-// not know.
-func (s *Snapshot) checkStamp(value string) error {
-	if s.stamps[value] {
-		return nil
-	}
-	at := field.NewPath("metadata", "annotations").Key(v1alpha1.AnnotationRolledOut)
-	problem := field.NotFound(at, value) // by this type the controller knows to try again
-	problem.Detail = "no PresetRollout has brought this change to the VM: leave out this annotation, which the manager writes"
-	return &Rejection{Problems: field.ErrorList{problem}}
 }

@@ -112,6 +112,33 @@ func TestStamps(t *testing.T) {
 	}
 }
 
+// TestStampsOfSeveral keeps the stamps of other rollouts that go on.
+func TestStampsOfSeveral(t *testing.T) {
+	snapshot := rolledOut(t, "rest", "100%", false)
+	other := *snapshot.Rollout("r")
+	other.Name, other.Stable = "other", map[string]*Compiled{"cluster/other": nil}
+	both := snapshot.WithRollouts([]*Rollout{snapshot.Rollout("r"), &other})
+	const mine, gone, before, vm = "only:cluster/name rollout/r/t", "only:cluster/gone rollout/gone/x", "only:cluster/other rollout/other/old", `{"metadata":{"name":"a","annotations":{"virtwright.dev/rolled-out":%q}},"spec":{"template":{}}}`
+	for stored, want := range map[string]string{
+		"":                                      mine,
+		gone:                                    mine,
+		before:                                  mine + "; " + before,
+		gone + "; " + before:                    mine + "; " + before,
+		before + "; " + mine + "0":              mine + "; " + before,
+		"only:cluster/name rollout/r/t/aborted": mine,
+	} {
+		req := Request{Kind: VirtualMachine, Namespace: Namespace{Name: "ns"}, OldObject: fmt.Appendf(nil, vm, stored), Object: fmt.Appendf(nil, vm, mine), Trusted: true}
+		out, err := (&Engine{}).Resolve(t.Context(), both, req)
+		if err != nil {
+			t.Fatalf("%q: %v", stored, err)
+		}
+		patched := apply(t, req.Object, out.Patch)
+		if got := annotations(patched)[v1alpha1.AnnotationRolledOut]; got != want {
+			t.Errorf("%q: got %q, want %q", stored, got, want)
+		}
+	}
+}
+
 // TestRolloutIs compares a rollout with its status, and with one whose wave was removed.
 func TestRolloutIs(t *testing.T) {
 	r := rolledOut(t, "gone", "100%", false).Rollout("r")

@@ -23,6 +23,8 @@ type update struct {
 	// recordText is the stored record. If it cannot be read, it stays, and users own every field.
 	recordText       string
 	recordUnreadable bool
+	// stamps is the value of virtwright.dev/rolled-out after an update by a rollout.
+	stamps string
 }
 
 // update resolves an update of a VM; VMIs are expanded only when they are created.
@@ -78,6 +80,7 @@ func (u *update) answer(ctx context.Context) (*Result, error) {
 		if err := u.snapshot.checkStamp(stamp); err != nil {
 			return nil, err
 		}
+		u.stamps = u.snapshot.withStamp(asText(annotations(u.old)[v1alpha1.AnnotationRolledOut]), stamp)
 		return u.reapplyOnly(ctx, reapplyNames(stamp))
 	case u.req.Trusted:
 		return &Result{state: &mergeState{root: u.sent}}, nil

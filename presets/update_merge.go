@@ -300,7 +300,8 @@ func (m *merger) clearDecision() {
 }
 
 // isHeldByUnevaluable reports whether the current field, or an alternative of it or of a field
-// above, has its value from a preset with conditions that cannot be evaluated now. It stays as it is.
+// above, has its value from a preset with conditions that cannot be evaluated now. It stays as it
+// is.
 func (m *merger) isHeldByUnevaluable() bool {
 	if len(m.unevaluable) == 0 {
 		return false

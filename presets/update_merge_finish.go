@@ -23,6 +23,10 @@ func (m *merger) finish() (*Result, error) {
 	}
 	r.unshare(runStateFields[0])
 	m.setRunState(r.root)
+	if m.stamps != "" && annotations(r.root) != nil {
+		r.unshare(vmAnnotations.Field(v1alpha1.AnnotationRolledOut))
+		annotations(r.root)[v1alpha1.AnnotationRolledOut] = m.stamps
+	}
 	m.releaseRunState()
 	restoreOrder(r.root["spec"], m.sent["spec"], vmSchema().field("spec"))
 	m.collectNews()

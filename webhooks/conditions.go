@@ -48,7 +48,14 @@ func vmChanged(guard protection.Guard) condition {
 	return condition{Name: "changes-preset-input", Expression: `request.operation != "UPDATE" ||` +
 		` (` + guard.ByController() + ` ? ` + protection.QuoteList(vmSpecFields) + `.exists(f, object.?spec[?f] != oldObject.?spec[?f]) : object.?spec != oldObject.?spec) ||` +
 		` object.metadata.?labels != oldObject.metadata.?labels ||` +
-		` ` + protection.QuoteList(watchedAnnotations) + `.exists(key, object.metadata.?annotations[?key] != oldObject.metadata.?annotations[?key])`}
+		` ` + protection.QuoteList(watchedAnnotations) + `.exists(key, object.metadata.?annotations[?key] != oldObject.metadata.?annotations[?key]) ||` +
+		` ` + isMisspelt(v1alpha1.AnnotationRollout, v1alpha1.RolloutHold)}
+}
+
+// isMisspelt includes an annotation that gets another value than the one that acts. That one may be
+// written while no webhook answers.
+func isMisspelt(key, value string) string {
+	return fmt.Sprintf("(object.metadata.?annotations[?%[1]q].orValue(%[2]q) != %[2]q && object.metadata.?annotations[?%[1]q] != oldObject.metadata.?annotations[?%[1]q])", key, value)
 }
 
 // unguarded excludes requests that the admission policies reject, so that users get the message of
@@ -85,12 +92,12 @@ func specChanged() condition {
 }
 
 // specOrApprovalChanged excludes updates of a rollout that neither change spec, nor approve or
-// abort.
+// abort, nor mean to pause.
 func specOrApprovalChanged() condition {
 	return condition{Name: "changes-spec-or-approval", Expression: specChanged().Expression + fmt.Sprintf(
 		` || object.metadata.?annotations[?%[1]q] != oldObject.metadata.?annotations[?%[1]q]`+
-			` || object.metadata.?annotations[?%[2]q] != oldObject.metadata.?annotations[?%[2]q]`,
-		v1alpha1.AnnotationRolloutApproved, v1alpha1.AnnotationRolloutAborted)}
+			` || object.metadata.?annotations[?%[2]q] != oldObject.metadata.?annotations[?%[2]q] || `,
+		v1alpha1.AnnotationRolloutApproved, v1alpha1.AnnotationRolloutAborted) + isMisspelt(v1alpha1.AnnotationRolloutPaused, "true")}
 }
 
 // inUse excludes deletions of presets that no VM uses.

@@ -52,9 +52,13 @@ func (p PresetRollout) Handle(ctx context.Context, req Request) Response {
 	}
 	changed := changesSpec(req)
 	if changed {
-		if problems := p.problems(strict, &rollout); len(problems) > 0 {
+		if problems := append(p.problems(strict, &rollout), skippedWaves(&before, &rollout)...); len(problems) > 0 {
 			return invalid(req, problems)
 		}
+	}
+	if problem := checkSwitch(before.Annotations[v1alpha1.AnnotationRolloutPaused], rollout.Annotations[v1alpha1.AnnotationRolloutPaused],
+		v1alpha1.AnnotationRolloutPaused, "true", "false"); problem != nil {
+		return invalid(req, field.ErrorList{problem})
 	}
 	response := authorize(ctx, p.Authorizer, req, rolloutRequirements(&before, &rollout, changed))
 	if snapshot := p.Snapshots.Snapshot(); changed && response.Allowed && snapshot != nil {
@@ -64,7 +68,48 @@ func (p PresetRollout) Handle(ctx context.Context, req Request) Response {
 			}
 		}
 	}
+	if changed {
+		response.Warnings = append(response.Warnings, idleParts(&rollout.Spec)...)
+	}
 	return response
+}
+
+// skippedWaves rejects waves that a change puts before the wave that was reached. The rollout would
+// bring its presets to their VMs at once, without approval or bake.
+func skippedWaves(before, after *v1alpha1.PresetRollout) (out field.ErrorList) {
+	index := func(r *v1alpha1.PresetRollout, name string) int {
+		return slices.IndexFunc(r.Spec.Waves, func(w v1alpha1.RolloutWave) bool { return w.Name == name })
+	}
+	reached := before.Status.Wave
+	for i := range max(0, index(after, reached)) {
+		name := after.Spec.Waves[i].Name
+		if at := index(before, name); at < 0 || at > index(before, reached) {
+			out = append(out, field.Forbidden(field.NewPath("spec", "waves").Index(i), fmt.Sprintf(
+				"the rollout has reached wave %s, and would skip wave %s: put it after %[1]s, or wait until the rollout is complete", reached, name)))
+		}
+	}
+	return out
+}
+
+// checkSwitch rejects a new value of an annotation that nothing would act on.
+func checkSwitch(before, value any, key string, values ...string) *field.Error {
+	if text, _ := value.(string); text == "" || value == before || slices.Contains(values, text) {
+		return nil
+	}
+	return field.NotSupported(field.NewPath("metadata", "annotations").Key(key), value, values)
+}
+
+// idleParts warns about parts of a rollout that have no effect.
+func idleParts(spec *v1alpha1.PresetRolloutSpec) (out []string) {
+	selectsAll := func(s *metav1.LabelSelector) bool { return s == nil || len(s.MatchLabels)+len(s.MatchExpressions) == 0 }
+	i := slices.IndexFunc(spec.Waves, func(w v1alpha1.RolloutWave) bool { return selectsAll(w.VMs) && selectsAll(w.Namespaces) })
+	if i >= 0 && i+1 < len(spec.Waves) {
+		out = append(out, fmt.Sprintf("spec.waves[%d]: wave %s takes all VMs that are left: those after it, such as %s, get none", i, spec.Waves[i].Name, spec.Waves[i+1].Name))
+	}
+	if len(spec.Budgets) > 0 && spec.Restart != v1alpha1.RestartRolling {
+		out = append(out, "spec.budgets: they limit restarts, and the rollout restarts no VM without restart: Rolling")
+	}
+	return out
 }
 
 func (p PresetRollout) problems(strict []error, r *v1alpha1.PresetRollout) field.ErrorList {

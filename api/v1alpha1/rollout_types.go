@@ -49,7 +49,7 @@ type PresetRollout struct {
 
 // PresetRolloutSpec says how changes of presets reach VMs.
 //
-// +kubebuilder:validation:XValidation:rule="!has(self.waves[self.waves.size() - 1].vms) && !has(self.waves[self.waves.size() - 1].namespaces)",message="the last wave takes all other VMs: add a wave without vms and namespaces"
+// +kubebuilder:validation:XValidation:rule="self.waves.size() == 0 || !has(self.waves[self.waves.size() - 1].vms) && !has(self.waves[self.waves.size() - 1].namespaces)",message="the last wave takes all other VMs: add a wave without vms and namespaces"
 type PresetRolloutSpec struct {
 	// presets are the cluster presets whose changes are rolled out, as cluster/NAME. A preset
 	// belongs to one rollout at most.

@@ -176,13 +176,16 @@ func (r presetRollouts) annotate(ctx context.Context, s streams, seen *v1alpha1.
 }
 
 // isBehind reports whether the rollout has not met its spec, or the newest revision of a preset. A
-// preset that cannot be read does not count.
+// preset that cannot be read does not count, nor one that another rollout has.
 func (r presetRollouts) isBehind(ctx context.Context, now *v1alpha1.PresetRollout) bool {
 	progress := progressOf(now)
-	if progress.Reason == "Invalid" || progress.ObservedGeneration != now.Generation {
-		return progress.ObservedGeneration != now.Generation
+	if progress.ObservedGeneration != now.Generation {
+		return true
 	}
 	return slices.ContainsFunc(now.Status.Presets, func(p v1alpha1.RolloutPreset) bool {
+		if progress.Reason == "Invalid" && p.Target != 0 {
+			return false
+		}
 		preset, err := r.presets.Get(ctx, strings.TrimPrefix(p.Name, "cluster/"), metav1.GetOptions{})
 		return err == nil && (preset.GetGeneration() != p.Target || preset.GetUID() != p.UID)
 	})

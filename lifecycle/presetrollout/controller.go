@@ -139,6 +139,13 @@ func (c *Controller) proceed(ctx context.Context, before, r *v1alpha1.PresetRoll
 	r.Status = *status
 	budgets := presets.ApplyingBudgets(r.Spec.Budgets, c.Clock.Now())
 	isFrozen := freeze(&next, budgets)
+	if !next.restart { // a rejected restart is tried again, as a rejected update is
+		reached.restarts = slices.DeleteFunc(reached.restarts, func(c candidate) bool { return !c.failed })
+	}
+	picked := reached.fleet.pick(budgets, reached.restarts)
+	if next.restart && !isFrozen && len(picked) == 0 && len(reached.restarts) > 0 {
+		next.message += "; budgets permit none now, because VMs are not ready: " + reached.fleet.examples()
+	}
 	if isActive(&before.Status) && (!isActive(status) || status.Wave == before.Status.Wave && status.Step == before.Status.Step) {
 		reached.report(&r.Status)
 	}
@@ -150,14 +157,11 @@ func (c *Controller) proceed(ctx context.Context, before, r *v1alpha1.PresetRoll
 		result.RequeueAfter = updatePeriod
 		err = c.update(ctx, r, reached)
 	}
-	switch {
-	case !next.restart: // a rejected restart is tried again, as a rejected update is
-		reached.restarts = slices.DeleteFunc(reached.restarts, func(c candidate) bool { return !c.failed })
-	case !isFrozen:
+	if next.restart && !isFrozen {
 		result.RequeueAfter = updatePeriod
 	}
 	if next.update && err == nil {
-		err = c.each(ctx, r, reached.stamp, reached.fleet.pick(budgets, reached.restarts), func(ctx context.Context, vm types.NamespacedName) error {
+		err = c.each(ctx, r, reached.stamp, picked, func(ctx context.Context, vm types.NamespacedName) error {
 			return c.restart(ctx, r, vm)
 		})
 	}

@@ -128,7 +128,8 @@ const (
 type step struct {
 	reason  string
 	message string
-	// update says that VMs are updated, or taken back to the stable revision.
+	// update says that VMs are updated, or taken back to the stable revision; those that have failed
+	// are tried again, also between steps.
 	update bool
 	// restart says that VMs are restarted within budgets.
 	restart bool
@@ -163,7 +164,7 @@ func advance(spec *v1alpha1.PresetRolloutSpec, before *v1alpha1.PresetRolloutSta
 		out.BakesSince = &metav1.Time{Time: now}
 	}
 	if left := bakeOf(&spec.Waves[wave]) - now.Sub(out.BakesSince.Time); left > 0 {
-		return out, step{reason: reasonBaking, message: fmt.Sprintf("wave %s bakes up to %s", out.Wave, out.Step), wait: left}
+		return out, step{reason: reasonBaking, message: fmt.Sprintf("wave %s bakes up to %s", out.Wave, out.Step), update: true, wait: left}
 	}
 	if next := nextStep(&spec.Waves[wave], out.Step); next != "" {
 		reach(out, out.Wave, next)
@@ -226,15 +227,21 @@ func enter(spec *v1alpha1.PresetRolloutSpec, s *v1alpha1.PresetRolloutStatus, wa
 	}
 	w := &spec.Waves[wave]
 	if w.Approval == v1alpha1.ApprovalRequired && wanted.approved != s.Target+"/"+w.Name {
-		return s, step{reason: reasonApproval, message: fmt.Sprintf("wave %s needs an approval: use virtwright rollout approve", w.Name)}
+		return s, step{reason: reasonApproval, message: fmt.Sprintf("wave %s needs an approval: use virtwright rollout approve", w.Name), update: true}
 	}
 	reach(s, w.Name, nextStep(w, ""))
 	return s, step{reason: reasonUpdating, message: fmt.Sprintf("wave %s begins up to %s", s.Wave, s.Step)}
 }
 
 // complete ends a rollout. The status keeps the last counts, also of VMs that were held or failed.
+// It is not complete without a preset: one that was deleted is gone everywhere, at once.
 func complete(s *v1alpha1.PresetRolloutStatus) (*v1alpha1.PresetRolloutStatus, step) {
 	s.Wave, s.Step, s.BakesSince = "", "", nil
+	for _, p := range s.Presets {
+		if p.Target == 0 {
+			return s, step{reason: reasonInvalid, message: fmt.Sprintf("preset %s does not exist, so nothing of it is rolled out: create it, or leave it out", p.Name)}
+		}
+	}
 	return s, step{reason: reasonComplete, message: "all waves have the current revision"}
 }
 

@@ -34,18 +34,35 @@ var onlyOne = []v1alpha1.RolloutBudget{{MaxUnavailable: intstr.FromInt32(1)}}
 
 // A fleet counts VMs that should run, and those of them that are not available, by namespace, and
 // in the cluster as "".
-type fleet struct{ running, unavailable map[string]int64 }
+type fleet struct {
+	running, unavailable map[string]int64
+	down                 []string // the VMs that are not available
+}
 
-func (f *fleet) add(namespace string, available bool) {
+func (f *fleet) add(vm types.NamespacedName, available bool) {
 	if f.running == nil {
 		f.running, f.unavailable = map[string]int64{}, map[string]int64{}
 	}
-	for _, scope := range []string{"", namespace} {
+	for _, scope := range []string{"", vm.Namespace} {
 		f.running[scope]++
 		if !available {
 			f.unavailable[scope]++
 		}
 	}
+	if !available {
+		f.down = append(f.down, vm.String())
+	}
+}
+
+// examples names some of the VMs that are not available.
+func (f *fleet) examples() string {
+	const most = 3
+	slices.Sort(f.down)
+	out := strings.Join(f.down[:min(most, len(f.down))], ", ")
+	if more := len(f.down) - most; more > 0 {
+		out += fmt.Sprintf(" and %d more", more)
+	}
+	return out
 }
 
 // A candidate is a VM that needs a restart.
@@ -149,8 +166,8 @@ func waited(of *presets.Rollout, status *v1alpha1.PresetRolloutStatus, vm *parti
 	if !needsRestart(vm) {
 		return false
 	}
-	stamp, isAborted := strings.CutSuffix(vm.Annotations[v1alpha1.AnnotationRolledOut], presets.StampAborted)
-	if !of.Wrote(stamp) || isLeftToOwner(vm) {
+	stamp, isAborted := strings.CutSuffix(presets.StampOn(&vm.ObjectMeta, of.Name), presets.StampAborted)
+	if stamp == "" || isLeftToOwner(vm, of.Name) {
 		return true
 	}
 	isChanged, isRecorded := hasChange(status, vm)
@@ -158,24 +175,24 @@ func waited(of *presets.Rollout, status *v1alpha1.PresetRolloutStatus, vm *parti
 	return !isAborted && !isChanged && (isRecorded || !isNow)
 }
 
-// isLeftToOwner reports whether a VM waited for a restart before it was updated.
-func isLeftToOwner(vm *partialobject.VirtualMachine) bool {
-	waited := vm.Annotations[v1alpha1.AnnotationRolloutWaited]
-	return waited != "" && waited == vm.Annotations[v1alpha1.AnnotationRolledOut]
+// isLeftToOwner reports whether a VM waited for a restart before a rollout updated it.
+func isLeftToOwner(vm *partialobject.VirtualMachine, rollout string) bool {
+	stamp := presets.StampOn(&vm.ObjectMeta, rollout)
+	return stamp != "" && presets.HasStamp(vm.Annotations[v1alpha1.AnnotationRolloutWaited], stamp)
 }
 
 // isRestartable reports whether a rollout restarts a VM if it needs that. A guest that is paused
 // has a state that its owner wants to keep, also while it migrates.
-func isRestartable(of *v1alpha1.PresetRolloutSpec, vm *partialobject.VirtualMachine) bool {
-	return of.Restart == v1alpha1.RestartRolling && vm.RunStrategy() != kubevirtv1.RunStrategyOnce &&
-		conditionOf(vm, kubevirtv1.VirtualMachinePaused).Status != corev1.ConditionTrue && !isLeftToOwner(vm)
+func isRestartable(r *v1alpha1.PresetRollout, vm *partialobject.VirtualMachine) bool {
+	return r.Spec.Restart == v1alpha1.RestartRolling && vm.RunStrategy() != kubevirtv1.RunStrategyOnce &&
+		conditionOf(vm, kubevirtv1.VirtualMachinePaused).Status != corev1.ConditionTrue && !isLeftToOwner(vm, r.Name)
 }
 
 // addRunning counts a VM that was updated and should run. It waits for a restart, or to be ready,
 // if the rollout restarts VMs.
-func (c *Controller) addRunning(to *vms, of *v1alpha1.PresetRolloutSpec, vm *partialobject.VirtualMachine, failed failure) {
+func (c *Controller) addRunning(to *vms, r *v1alpha1.PresetRollout, vm *partialobject.VirtualMachine, failed failure) {
 	needs := needsRestart(vm)
-	if !isRestartable(of, vm) {
+	if !isRestartable(r, vm) {
 		to.updated++
 		if needs {
 			to.waiting++
@@ -187,7 +204,7 @@ func (c *Controller) addRunning(to *vms, of *v1alpha1.PresetRolloutSpec, vm *par
 	if !hasFailed {
 		failed.message = ""
 	}
-	down := c.down(of, vm)
+	down := c.down(&r.Spec, vm)
 	if message := problem(vm, down, failed.message); message != "" {
 		to.fail(keyOf(vm), message)
 	} else {
@@ -234,7 +251,7 @@ func (c *Controller) down(of *v1alpha1.PresetRolloutSpec, vm *partialobject.Virt
 // An event of the VM tells its owner.
 func (c *Controller) restart(ctx context.Context, r *v1alpha1.PresetRollout, key types.NamespacedName) error {
 	vm := &partialobject.VirtualMachine{}
-	if err := c.Client.Get(ctx, key, vm); err != nil || !needsRestart(vm) || !isRestartable(&r.Spec, vm) || c.isRestarting(vm) {
+	if err := c.Client.Get(ctx, key, vm); err != nil || !needsRestart(vm) || !isRestartable(r, vm) || c.isRestarting(vm) {
 		return err
 	}
 	c.setRestart(key, c.Clock.Now()) // the answer may be lost

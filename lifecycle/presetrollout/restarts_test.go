@@ -47,7 +47,7 @@ func TestBudgets(t *testing.T) {
 			var all []candidate
 			for i := range 12 {
 				key := types.NamespacedName{Namespace: fmt.Sprint("ns", i/4), Name: fmt.Sprint(i)}
-				f.add(key.Namespace, i >= test.down)
+				f.add(key, i >= test.down)
 				all = append(all, candidate{key, i >= test.down, i < test.down && test.isLong, false})
 			}
 			if got := f.pick(test.budgets, all); len(got) != test.want {
@@ -108,7 +108,7 @@ type restartWorld struct {
 // two of three VMs down at once, and restarts none twice.
 func TestEveryOrderOfRestarts(t *testing.T) {
 	now := clock.NewFakeClock(start)
-	r := &v1alpha1.PresetRollout{ObjectMeta: metav1.ObjectMeta{Name: "r"}, Spec: v1alpha1.PresetRolloutSpec{Restart: v1alpha1.RestartRolling}}
+	r := &v1alpha1.PresetRollout{Spec: v1alpha1.PresetRolloutSpec{Restart: v1alpha1.RestartRolling}}
 	first := restartWorld{}
 	for i := range first.guests {
 		running := guestState{judged: true, ready: true}
@@ -132,7 +132,7 @@ func TestEveryOrderOfRestarts(t *testing.T) {
 		}
 		for i, g := range w.guests {
 			vm := g.cached.vm(fmt.Sprint(i), "s")
-			reached.fleet.add(vm.Namespace, vm.Status.Ready && !c.isRestarting(vm))
+			reached.fleet.add(keyOf(vm), vm.Status.Ready && !c.isRestarting(vm))
 			c.add(&reached, r, presets.Namespace{Name: "shop"}, vm, false)
 		}
 		for i := range w.recently {
@@ -272,9 +272,9 @@ func TestRestartsEndAStep(t *testing.T) {
 		"after a failure":      {v1alpha1.RestartRolling, world{}, counts{selected: 4, updated: 3, restarting: 2, failed: 1}, false, step{reason: reasonFailed, update: true}},
 		"updates and failures": {v1alpha1.RestartRolling, world{}, counts{selected: 4, updated: 2, restarting: 2, failed: 1}, false, step{reason: reasonUpdating, update: true}},
 		"paused":               {v1alpha1.RestartRolling, world{}, counts{selected: 4, updated: 4, restarting: 2}, true, step{reason: reasonPaused}},
-		"while it bakes":       {v1alpha1.RestartRolling, world{baked: 1}, counts{selected: 4, updated: 4, restarting: 2}, false, step{reason: reasonBaking}},
+		"while it bakes":       {v1alpha1.RestartRolling, world{baked: 1}, counts{selected: 4, updated: 4, restarting: 2}, false, step{reason: reasonBaking, update: true}},
 		"after an abort":       {v1alpha1.RestartRolling, world{aborted: true}, counts{selected: 4, updated: 4, restarting: 2}, false, step{reason: reasonAborting, update: true, restart: true}},
-		"by the owners":        {v1alpha1.RestartWhenStopped, world{}, counts{selected: 4, updated: 4, restarting: 2}, false, step{reason: reasonBaking}},
+		"by the owners":        {v1alpha1.RestartWhenStopped, world{}, counts{selected: 4, updated: 4, restarting: 2}, false, step{reason: reasonBaking, update: true}},
 	} {
 		t.Run(name, func(t *testing.T) {
 			spec.Restart, test.world.stable, test.world.target, test.world.wave, test.world.step = test.restart, 1, 2, "production", all
@@ -297,7 +297,7 @@ func TestOwnersRestart(t *testing.T) {
 		t.Fatal(err)
 	}
 	now := rollout.Stamp()
-	earlier := strings.TrimSuffix(now, "two") + "one"
+	earlier, other := strings.TrimSuffix(now, "two")+"one", strings.Replace(now, "rollout/r/", "rollout/s/", 1)
 	for name, test := range map[string]struct {
 		stamp, waited string
 		generation    int64 // of the record; 0 for none
@@ -312,7 +312,9 @@ func TestOwnersRestart(t *testing.T) {
 		"marked by an abort":             {earlier + presets.StampAborted, earlier + presets.StampAborted, 1, true},
 		"no record of an earlier change": {earlier, "", 0, true},
 		"updated, but without a record":  {now, "", 0, false},
-		"updated by a different rollout": {strings.Replace(now, "rollout/r/", "rollout/s/", 1), "", 2, true},
+		"updated by a different rollout": {other, "", 2, true},
+		"updated by both":                {now + "; " + other, "", 3, false},
+		"updated by both, and marked":    {now + "; " + other, now + "; " + other, 3, true},
 	} {
 		t.Run(name, func(t *testing.T) {
 			vm := guestState{needs: true}.vm("web", "")
@@ -334,11 +336,11 @@ func TestOwnersRestart(t *testing.T) {
 			}
 		})
 	}
-	rolling := &v1alpha1.PresetRolloutSpec{Restart: v1alpha1.RestartRolling}
-	for marked, want := range map[string]int{earlier: 1, now: 0} {
+	r.Spec.Restart = v1alpha1.RestartRolling
+	for marked, want := range map[string]int{earlier: 1, now: 0, other: 1, now + "; " + other: 0} {
 		out, vm := vms{stamp: now}, guestState{needs: true, judged: true}.vm("web", "")
-		vm.Annotations = map[string]string{v1alpha1.AnnotationRolledOut: now, v1alpha1.AnnotationRolloutWaited: marked}
-		if (&Controller{Clock: clock.NewFakeClock(start)}).addRunning(&out, rolling, vm, failure{}); out.waiting != 1 || len(out.restarts) != want {
+		vm.Annotations = map[string]string{v1alpha1.AnnotationRolledOut: now + "; " + other, v1alpha1.AnnotationRolloutWaited: marked}
+		if (&Controller{Clock: clock.NewFakeClock(start)}).addRunning(&out, r, vm, failure{}); out.waiting != 1 || len(out.restarts) != want {
 			t.Errorf("marked %q: %+v", marked, out)
 		}
 	}

@@ -45,8 +45,8 @@ type failure struct {
 type vms struct {
 	counts
 	stamp    string
-	due      []types.NamespacedName        // not updated yet, or to be tried again
-	waited   map[types.NamespacedName]bool // those of them that wait for a restart already
+	due      []types.NamespacedName          // not updated yet, or to be tried again
+	waited   map[types.NamespacedName]string // what those of them say that wait for a restart already
 	restarts []candidate
 	fleet    fleet
 	failures []v1alpha1.RolloutFailure
@@ -71,7 +71,7 @@ func (v *vms) report(s *v1alpha1.PresetRolloutStatus) {
 
 // count finds the VMs that the rollout has reached and may change.
 func (c *Controller) count(ctx context.Context, s *presets.Snapshot, of *presets.Rollout, r *v1alpha1.PresetRollout) (vms, error) {
-	out := vms{stamp: of.Stamp(), waited: map[types.NamespacedName]bool{}}
+	out := vms{stamp: of.Stamp(), waited: map[types.NamespacedName]string{}}
 	var all partialobject.VirtualMachineList
 	if err := c.Client.List(ctx, &all, client.UnsafeDisableDeepCopy); err != nil { // nothing changes them
 		return out, fmt.Errorf("cannot list VMs: %w", err)
@@ -91,12 +91,14 @@ func (c *Controller) count(ctx context.Context, s *presets.Snapshot, of *presets
 			continue
 		}
 		if r.Spec.Restart == v1alpha1.RestartRolling && shouldRun(vm) {
-			out.fleet.add(vm.Namespace, vm.Status.Ready && !c.isRestarting(vm))
+			out.fleet.add(keyOf(vm), vm.Status.Ready && !c.isRestarting(vm))
 		}
 		if isReached(of, &r.Status, in, vm) && concerns(s, of, in, vm) {
 			c.add(&out, r, in, vm, isNew(s, &r.Status, vm))
 			if waited(of, &r.Status, vm) {
-				out.waited[keyOf(vm)] = true
+				out.waited[keyOf(vm)] = presets.AddStamp(vm.Annotations[v1alpha1.AnnotationRolloutWaited], out.stamp, func(stamp string) bool {
+					return presets.HasStamp(vm.Annotations[v1alpha1.AnnotationRolledOut], stamp)
+				})
 			}
 		}
 	}
@@ -107,7 +109,7 @@ func (c *Controller) count(ctx context.Context, s *presets.Snapshot, of *presets
 // no longer does. After an abort, only VMs that may have the change, or an earlier one that is not
 // stable either, are reached: a record says so, or there is none.
 func isReached(of *presets.Rollout, status *v1alpha1.PresetRolloutStatus, in presets.Namespace, vm *partialobject.VirtualMachine) bool {
-	stamp := vm.Annotations[v1alpha1.AnnotationRolledOut]
+	stamp := presets.StampOn(&vm.ObjectMeta, of.Name)
 	if stamp == of.Stamp() || stamp == strings.TrimSuffix(of.Stamp(), presets.StampAborted) {
 		return true
 	}
@@ -116,7 +118,7 @@ func isReached(of *presets.Rollout, status *v1alpha1.PresetRolloutStatus, in pre
 		return isInStep
 	}
 	isChanged, isRecorded := hasChange(status, vm)
-	return isChanged || !isRecorded && (isInStep || of.Wrote(stamp))
+	return isChanged || !isRecorded && (isInStep || stamp != "" && !strings.HasSuffix(stamp, presets.StampAborted))
 }
 
 // hasChange reports whether a VM has the unfinished change, or an earlier one that is not stable
@@ -181,16 +183,16 @@ func (c *Controller) add(to *vms, r *v1alpha1.PresetRollout, in presets.Namespac
 	c.mu.Lock()
 	failed, has := c.failures[r.Name][key]
 	c.mu.Unlock()
-	isUpdated, isLeftOut := vm.Annotations[v1alpha1.AnnotationRolledOut] == to.stamp, presets.IsLeftOut(in, &vm.ObjectMeta)
+	isUpdated, isLeftOut := presets.StampOn(&vm.ObjectMeta, r.Name) == to.stamp, presets.IsLeftOut(in, &vm.ObjectMeta)
 	switch {
 	case isUpdated && !isLeftOut && shouldRun(vm):
-		c.addRunning(to, &r.Spec, vm, failed)
+		c.addRunning(to, r, vm, failed)
 	case isUpdated:
 		to.updated++
 	case isLeftOut:
 		to.held++
 	case isNew: // to wait for it would never end where VMs are created all the time
-		if down := c.down(&r.Spec, vm); down != "" && shouldRun(vm) && isRestartable(&r.Spec, vm) {
+		if down := c.down(&r.Spec, vm); down != "" && shouldRun(vm) && isRestartable(r, vm) {
 			to.fail(key, down)
 		} else {
 			to.updated++
@@ -211,8 +213,8 @@ func (c *Controller) add(to *vms, r *v1alpha1.PresetRollout, in presets.Namespac
 func (c *Controller) update(ctx context.Context, r *v1alpha1.PresetRollout, reached vms) error {
 	return c.each(ctx, r, reached.stamp, reached.due, func(ctx context.Context, key types.NamespacedName) error {
 		annotations := map[string]any{v1alpha1.AnnotationRolledOut: reached.stamp}
-		if reached.waited[key] {
-			annotations[v1alpha1.AnnotationRolloutWaited] = reached.stamp
+		if waited, does := reached.waited[key]; does {
+			annotations[v1alpha1.AnnotationRolloutWaited] = waited
 		}
 		patch, err := json.Marshal(map[string]any{"metadata": map[string]any{"annotations": annotations}})
 		if err != nil {
@@ -278,7 +280,7 @@ func (c *Controller) remember(rollout, stamp string, vm types.NamespacedName, an
 	pause := min(lastRetry, firstRetry<<min(tries, 10))
 	c.failures[rollout][vm] = failure{
 		isPending: answer.Code >= http.StatusInternalServerError && tries < maxServerErrors, stamp: stamp,
-		message: presets.Truncate(answer.Message, maxMessage), tries: tries, retry: c.Clock.Now().Add(pause),
+		message: presets.Truncate(answer.Message, maxMessage-len("…")), tries: tries, retry: c.Clock.Now().Add(pause),
 	}
 }
 

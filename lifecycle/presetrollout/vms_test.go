@@ -3,6 +3,7 @@ package presetrollout
 import (
 	"errors"
 	"fmt"
+	"strings"
 	"testing"
 	"time"
 
@@ -45,8 +46,8 @@ func TestErrorsOfTheServer(t *testing.T) {
 	if err := c.note("r", "s", key, nil); err != nil || count().pending() != 1 {
 		t.Errorf("after a success: %v, %+v", err, count())
 	}
-	rejected := apierrors.NewForbidden(schema.GroupResource{Resource: "virtualmachines"}, "web", errors.New("set a name"))
-	if err := c.note("r", "s", key, rejected); err != nil || count().failed != 1 {
+	rejected := apierrors.NewForbidden(schema.GroupResource{Resource: "virtualmachines"}, "web", errors.New(strings.Repeat("é", maxMessage)))
+	if err := c.note("r", "s", key, rejected); err != nil || count().failed != 1 || len(count().failures[0].Message) > maxMessage {
 		t.Errorf("a rejection: %v, %+v", err, count())
 	}
 	if err := c.note("r", "s", key, errors.New("connection refused")); err == nil {

@@ -124,6 +124,52 @@ var _ = Describe("A PresetRollout", func() {
 		Expect(guest("canary")).To(Equal("2Gi"))
 	})
 
+	It("leaves alone what another one has brought to the same VMs", func() {
+		second := s.ns + "-2"
+		cpu := s.preset(strings.NewReplacer(s.ns, second, "memory: {guest: 1Gi}", "cpu: {cores: 1}").Replace(sized))
+		s.create("apiVersion: virtwright.dev/v1alpha1\nkind: PresetRollout\nmetadata: {name: " + second + "}\n" +
+			"spec: {presets: [cluster/" + second + "], waves: [{name: canary, vms: {matchLabels: {canary: \"true\"}}}, {name: rest, approval: Required}]}\n")
+		DeferCleanup(func() error { return s.of(presetRollout).Delete(here.ctx, second, metav1.DeleteOptions{}) })
+		Eventually(func() string { return s.stateOfRollout(second) }).Should(HavePrefix("Complete"))
+		s.edit(size, `{spec: {defaults: {spec: {template: {spec: {domain: {memory: {guest: 2Gi}}}}}}}}`)
+		s.edit(cpu, `{spec: {defaults: {spec: {template: {spec: {domain: {cpu: {cores: 2}}}}}}}}`)
+		for _, name := range []string{s.ns, second} {
+			Eventually(func() string { return s.stateOfRollout(name) }).Should(Equal("WaitingForApproval canary 100%"))
+		}
+		done := s.get(virtualMachine, "canary")
+		Expect(guest("canary")).To(Equal("2Gi"))
+		Expect(at(done, "spec.template.spec.domain.cpu.cores")).To(BeEquivalentTo(2))
+		Expect(done.GetAnnotations()["virtwright.dev/rolled-out"]).To(And(ContainSubstring("rollout/"+s.ns+"/"), ContainSubstring("rollout/"+second+"/")))
+		Consistently(func() string { return s.get(virtualMachine, "canary").GetResourceVersion() }, "2s").Should(Equal(done.GetResourceVersion()))
+
+		By("also when one is aborted")
+		s.annotateRollout("rollout-aborted", target())
+		Eventually(s.rolloutState).Should(HavePrefix("Aborted"))
+		Expect(guest("canary")).To(Equal("1Gi"))
+		Expect(at(s.get(virtualMachine, "canary"), "spec.template.spec.domain.cpu.cores")).To(BeEquivalentTo(2))
+		Expect(s.stateOfRollout(second)).To(Equal("WaitingForApproval canary 100%"))
+	})
+
+	It("rejects changes that would skip a wave or do nothing", func() {
+		s.edit(size, `{spec: {defaults: {spec: {template: {spec: {domain: {memory: {guest: 2Gi}}}}}}}}`)
+		Eventually(s.rolloutState).Should(Equal("WaitingForApproval canary 100%"))
+		for patch, message := range map[string]string{
+			`{"spec":{"waves":[{"name":"web","vms":{"matchLabels":{"app":"web"}},"approval":"Required"},{"name":"canary","vms":{"matchLabels":{"canary":"true"}}},{"name":"rest"}]}}`: "would skip wave web: put it after canary",
+			`{"metadata":{"annotations":{"virtwright.dev/rollout-paused":"yes"}}}`:                                                                                                    `Unsupported value: "yes": supported values: "true", "false"`,
+			`{"spec":{"waves":[]}}`: "should have at least 1 items",
+		} {
+			_, err := s.of(presetRollout).Patch(here.ctx, s.ns, types.MergePatchType, []byte(patch), metav1.PatchOptions{})
+			Expect(err).To(MatchError(ContainSubstring(message)))
+		}
+		_, _, err := s.tryPatch("db", `{metadata: {annotations: {virtwright.dev/rollout: hold}}}`)
+		Expect(err).To(MatchError(ContainSubstring(`Unsupported value: "hold": supported values: "Hold"`)))
+
+		By("and says that its preset was deleted")
+		Expect(s.of(size.GetKind()).Delete(here.ctx, size.GetName(), metav1.DeleteOptions{})).To(Succeed())
+		Eventually(s.rolloutState).Should(HavePrefix("Invalid"))
+		Expect(fmt.Sprint(at(s.get(presetRollout, s.ns), "status.conditions"))).To(ContainSubstring("preset cluster/" + s.ns + " does not exist"))
+	})
+
 	It("takes every change back that is not complete, also from a pause", func() {
 		s.edit(size, `{spec: {defaults: {spec: {template: {spec: {domain: {memory: {guest: 2Gi}}}}}}}}`)
 		Eventually(s.rolloutState).Should(HavePrefix("WaitingForApproval"))
@@ -200,9 +246,11 @@ var _ = Describe("A PresetRollout", func() {
 
 // rolloutState is the reason, the wave and the step of the story's PresetRollout, if its status
 // describes the current generation.
-func (s *story) rolloutState() string {
+func (s *story) rolloutState() string { return s.stateOfRollout(s.ns) }
+
+func (s *story) stateOfRollout(name string) string {
 	GinkgoHelper()
-	now := s.get(presetRollout, s.ns)
+	now := s.get(presetRollout, name)
 	conditions, _ := at(now, "status.conditions").([]any)
 	for _, c := range conditions {
 		if c := c.(map[string]any); c["type"] == "Progressing" && c["observedGeneration"] == now.GetGeneration() {
