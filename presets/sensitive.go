@@ -39,10 +39,15 @@ func sourceSecret(name string) provenance.Path {
 	return templatesPath.With(every).Field("spec").Field("source").With(every).Field(name)
 }
 
-var secretFields = []string{"cloudInit", "serData", "sysprep", "accessCredentials", "ignitiondata", "kernelArgs", "last-applied-configuration"}
+// secretFields are parts of paths, in lower case.
+var secretFields = []string{
+	"cloudinit", "userdata", "sysprep", "accesscredentials", "ignitiondata", "kernelargs", "last-applied-configuration",
+	"httpheaders", "exec.command", "password", "passwd", "token",
+}
 
 // MayHoldSecret reports whether no output may show the field at a path of a VM, a VMI or a preset.
 func MayHoldSecret(path string) bool {
+	path = strings.ToLower(path)
 	return slices.ContainsFunc(secretFields, func(part string) bool { return strings.Contains(path, part) })
 }
 

@@ -271,15 +271,18 @@ func asObjects(t *testing.T, of []learn.Preset) []manifest.Object {
 	return objects
 }
 
-// TestLearnBesideOthers: learned presets overrule no existing preset, and no preset has headers.
+// TestLearnBesideOthers: learned presets overrule no existing preset, and none has values that may be
+// secret.
 func TestLearnBesideOthers(t *testing.T) {
 	var text strings.Builder
 	for i := range 8 {
 		fmt.Fprintf(&text, `---
 apiVersion: kubevirt.io/v1
 kind: VirtualMachine
-metadata: {name: web-%d, namespace: shop}
-spec: {runStrategy: Always, template: {spec: {livenessProbe: {httpGet: {port: 80, httpHeaders: [{name: Authorization, value: %s}]}}, domain: {cpu: {cores: 2, sockets: 1}, memory: {guest: 1Gi}, devices: {}}}}}
+metadata: {name: web-%d, namespace: shop, annotations: {example.com/root-password: %[2]s}}
+spec: {runStrategy: Always, dataVolumeTemplates: [{metadata: {name: web-%[1]d}, spec: {source: {http: {url: "https://robot:%[2]s@example.com/i"}}, storage: {resources: {requests: {storage: 1Gi}}}}}],
+  template: {spec: {livenessProbe: {httpGet: {port: 80, path: "/?token=%[2]s", httpHeaders: [{name: Authorization, value: %[2]s}]}}, readinessProbe: {exec: {command: [check, "-p%[2]s"]}},
+  volumes: [{name: root, dataVolume: {name: web-%[1]d}}], domain: {cpu: {cores: 2, sockets: 1}, memory: {guest: 1Gi}, devices: {}}}}}
 `, i, plantedSecret)
 	}
 	other := "---\n{apiVersion: virtwright.dev/v1alpha1, kind: ClusterVirtualMachinePreset, metadata: {name: zz}, spec: {priority: -5, defaults: {spec: {template: {spec: {domain: {cpu: {cores: 4}}}}}}}}\n"

@@ -50,15 +50,13 @@ func (p PresetRollout) Handle(ctx context.Context, req Request) Response {
 	if req.Operation == admissionv1.Create {
 		rollout.CreationTimestamp = metav1.Time{} // others are older, also in the same second
 	}
-	changed := changesSpec(req)
+	const paused = v1alpha1.AnnotationRolloutPaused
+	changed, problems := changesSpec(req), checkSwitch(before.Annotations[paused], rollout.Annotations[paused], paused, "true", "false")
 	if changed {
-		if problems := append(p.problems(strict, &rollout), skippedWaves(&before, &rollout)...); len(problems) > 0 {
-			return invalid(req, problems)
-		}
+		problems = slices.Concat(problems, p.problems(strict, &rollout), skippedWaves(&before, &rollout))
 	}
-	if problem := checkSwitch(before.Annotations[v1alpha1.AnnotationRolloutPaused], rollout.Annotations[v1alpha1.AnnotationRolloutPaused],
-		v1alpha1.AnnotationRolloutPaused, "true", "false"); problem != nil {
-		return invalid(req, field.ErrorList{problem})
+	if len(problems) > 0 {
+		return invalid(req, problems)
 	}
 	response := authorize(ctx, p.Authorizer, req, rolloutRequirements(&before, &rollout, changed))
 	if snapshot := p.Snapshots.Snapshot(); changed && response.Allowed && snapshot != nil {
@@ -89,14 +87,6 @@ func skippedWaves(before, after *v1alpha1.PresetRollout) (out field.ErrorList) {
 		}
 	}
 	return out
-}
-
-// checkSwitch rejects a new value of an annotation that nothing would act on.
-func checkSwitch(before, value any, key string, values ...string) *field.Error {
-	if text, _ := value.(string); text == "" || value == before || slices.Contains(values, text) {
-		return nil
-	}
-	return field.NotSupported(field.NewPath("metadata", "annotations").Key(key), value, values)
 }
 
 // idleParts warns about parts of a rollout that have no effect.

@@ -198,11 +198,7 @@ func (c *candidate) name() string {
 
 // guard rejects changes that only trusted users may make, and a hold that holds nothing.
 func (c *candidate) guard(context.Context) error {
-	if problem := checkSwitch(annotation(c.old, v1alpha1.AnnotationRollout), annotation(c.object, v1alpha1.AnnotationRollout),
-		v1alpha1.AnnotationRollout, v1alpha1.RolloutHold); problem != nil && !c.trusted {
-		c.problems = append(c.problems, problem)
-	}
-	c.problems = append(c.problems, c.Guard.Check(protection.Write{
+	c.problems = append(c.checkHold(), c.Guard.Check(protection.Write{
 		Kind: c.Kind, User: c.req.UserInfo.Username, Object: c.object, Old: c.old,
 	})...)
 	return nil

@@ -62,8 +62,8 @@ const AnnotationReplicaPhase = "virtwright.dev/replica-phase"
 // is RolloutHold: they have the stable revision of its presets until it is complete.
 const AnnotationRollout = "virtwright.dev/rollout"
 
-// AnnotationRolledOut is on a VM that PresetRollouts have updated. It names the presets, the rollout
-// and its target, for each of them. A changed value is a reapply of these presets.
+// AnnotationRolledOut is on a VM that PresetRollouts have updated. For each of them it names the
+// presets, the rollout and its target. A changed value is a reapply of these presets.
 const AnnotationRolledOut = "virtwright.dev/rolled-out"
 
 // AnnotationRolloutWaited is on a VM that waited for a restart already when a PresetRollout updated

@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"fmt"
 	"maps"
+	"net/url"
 	"slices"
 	"strings"
 
@@ -184,7 +185,15 @@ func (f *fleet) isLearned(r row, leaf presets.Leaf, text string) bool {
 		onVM := r.Kind == presets.VirtualMachine && len(at) == len(templateLabels) && r.labels[key] == leaf.Value
 		return onVM || f.selecting != nil && !f.selecting[key]
 	}
-	return !presets.MayHoldSecret(text) && !strings.Contains(text, "httpHeaders") && !slices.ContainsFunc(kept, leaf.Path.HasPrefix)
+	return !presets.MayHoldSecret(text) && !hasCredentials(leaf.Value) && !slices.ContainsFunc(kept, leaf.Path.HasPrefix)
+}
+
+// hasCredentials reports whether a value is a URL, or the path of one, that may have credentials: a
+// user or a query.
+func hasCredentials(value any) bool {
+	text, _ := value.(string)
+	at, err := url.Parse(text)
+	return err == nil && (at.User != nil || at.RawQuery != "")
 }
 
 // classify groups the VMs by those features that enough VMs have.

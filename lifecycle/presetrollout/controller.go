@@ -11,7 +11,6 @@ import (
 	"cmp"
 	"context"
 	"fmt"
-	"slices"
 	"strings"
 	"sync"
 	"time"
@@ -138,14 +137,7 @@ func (c *Controller) proceed(ctx context.Context, before, r *v1alpha1.PresetRoll
 	status, next := advance(&r.Spec, &r.Status, reached.counts, wanted, c.Clock.Now())
 	r.Status = *status
 	budgets := presets.ApplyingBudgets(r.Spec.Budgets, c.Clock.Now())
-	isFrozen := freeze(&next, budgets)
-	if !next.restart { // a rejected restart is tried again, as a rejected update is
-		reached.restarts = slices.DeleteFunc(reached.restarts, func(c candidate) bool { return !c.failed })
-	}
-	picked := reached.fleet.pick(budgets, reached.restarts)
-	if next.restart && !isFrozen && len(picked) == 0 && len(reached.restarts) > 0 {
-		next.message += "; budgets permit none now, because VMs are not ready: " + reached.fleet.examples()
-	}
+	picked, isFrozen := reached.fleet.choose(&next, budgets, reached.restarts)
 	if isActive(&before.Status) && (!isActive(status) || status.Wave == before.Status.Wave && status.Step == before.Status.Step) {
 		reached.report(&r.Status)
 	}

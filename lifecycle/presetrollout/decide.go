@@ -128,8 +128,8 @@ const (
 type step struct {
 	reason  string
 	message string
-	// update says that VMs are updated, or taken back to the stable revision; those that have failed
-	// are tried again, also between steps.
+	// update says that VMs are updated, or taken back to the stable revision. Between steps, only
+	// those that have failed are left.
 	update bool
 	// restart says that VMs are restarted within budgets.
 	restart bool

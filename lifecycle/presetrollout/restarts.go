@@ -94,6 +94,20 @@ func (f *fleet) pick(budgets []v1alpha1.RolloutBudget, from []candidate) (out []
 	return out
 }
 
+// choose returns the VMs to restart in a step, and whether a budget permits no restart at all. If
+// no VM may be restarted now, it adds to the message of the step why.
+func (f *fleet) choose(of *step, budgets []v1alpha1.RolloutBudget, from []candidate) (picked []types.NamespacedName, isFrozen bool) {
+	isFrozen = freeze(of, budgets)
+	if !of.restart { // a rejected restart is tried again, as a rejected update is
+		from = slices.DeleteFunc(from, func(c candidate) bool { return !c.failed })
+	}
+	picked = f.pick(budgets, from)
+	if of.restart && !isFrozen && len(picked) == 0 && len(from) > 0 {
+		of.message += "; budgets permit none now, because VMs are not ready: " + f.examples()
+	}
+	return picked, isFrozen
+}
+
 // freeze adds to the message of a step that should restart VMs that a budget permits no restart at
 // all. It reports whether that is so.
 func freeze(of *step, budgets []v1alpha1.RolloutBudget) bool {

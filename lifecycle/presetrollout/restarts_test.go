@@ -50,8 +50,12 @@ func TestBudgets(t *testing.T) {
 				f.add(key, i >= test.down)
 				all = append(all, candidate{key, i >= test.down, i < test.down && test.isLong, false})
 			}
-			if got := f.pick(test.budgets, all); len(got) != test.want {
-				t.Errorf("%v", got)
+			next := step{restart: true}
+			if got, _ := f.choose(&next, test.budgets, all); len(got) != test.want || (next.message == "") != (test.want > 0) {
+				t.Errorf("%v, %s", got, next.message)
+			}
+			if name == "many, which may come back" && next.message != "; budgets permit none now, because VMs are not ready: ns0/0, ns0/1, ns0/2 and 1 more" {
+				t.Error(next.message)
 			}
 		})
 	}
