@@ -3,8 +3,10 @@ package simulate
 import (
 	"bytes"
 	"context"
+	"errors"
 	"reflect"
 	"slices"
+	"strings"
 
 	"github.com/virtwright/virtwright/api/v1alpha1"
 	"github.com/virtwright/virtwright/fleet"
@@ -21,8 +23,11 @@ type Adoption struct {
 	Plan *fleet.Plan
 	// Sparse are VMs that get from presets what their manifests leave out. Full would be created as
 	// they are stored, but have all fields from their authors yet. Changed would be created
-	// differently, or rejected. Unknown are not stored; Left are stored, but not in the folder.
-	Sparse, Full, Changed, Unknown, Left []string
+	// differently, or rejected. Unknown are not stored; Left are stored, but not in the folder, and
+	// Owned are left to other objects.
+	Sparse, Full, Changed, Unknown, Left, Owned []string
+	// Reasons say why VMs are Changed.
+	Reasons []string
 }
 
 // An AdoptedPreset is a preset of the folder.
@@ -83,7 +88,10 @@ func (a *Adoption) compare(ctx context.Context, cluster, sparse []manifest.Objec
 	}
 	stored := map[string]VM{}
 	for _, m := range full.VMs {
-		stored[m.String()] = m
+		if stored[m.String()] = m; m.IsOwned() {
+			delete(stored, m.String())
+			a.Owned = append(a.Owned, m.String())
+		}
 	}
 	c, err := NewCluster(ctx, slices.Concat(slices.DeleteFunc(slices.Clone(cluster), IsVM), sparse), settings)
 	if err != nil {
@@ -98,9 +106,9 @@ func (a *Adoption) compare(ctx context.Context, cluster, sparse []manifest.Objec
 		}
 		want, failed := full.recreated(ctx, was)
 		got, err := c.recreated(ctx, m)
-		switch {
-		case failed != nil || err != nil || !reflect.DeepEqual(fleet.WithoutRecord(got), fleet.WithoutRecord(want)):
-			a.Changed = append(a.Changed, m.String())
+		switch reason := difference(m.Kind, want, got, errors.Join(failed, err)); {
+		case reason != "":
+			a.Changed, a.Reasons = append(a.Changed, m.String()), append(a.Reasons, m.String()+": "+reason)
 		case handedOver(recordIn(got), was.entry.meta.Annotations[v1alpha1.AnnotationProvenance]):
 			a.Sparse = append(a.Sparse, m.String())
 		default:
@@ -113,6 +121,35 @@ func (a *Adoption) compare(ctx context.Context, cluster, sparse []manifest.Objec
 		}
 	}
 	return nil
+}
+
+// difference says where the manifest of a VM gives something else than the stored one; empty if it
+// does not.
+func difference(kind presets.Kind, want, got map[string]any, err error) string {
+	want, got = fleet.WithoutRecord(want), fleet.WithoutRecord(got)
+	switch {
+	case err != nil:
+		return err.Error()
+	case reflect.DeepEqual(got, want):
+		return ""
+	}
+	var fields []string
+	for _, pair := range [][2]map[string]any{{want, got}, {got, want}} {
+		leaves, err := presets.Fields(kind, pair[0])
+		if err != nil {
+			return err.Error()
+		}
+		for _, leaf := range leaves {
+			if !reflect.DeepEqual(leaf.Value, presets.ValueAt(kind, pair[1], leaf.Path)) {
+				fields = append(fields, leaf.Path.String())
+			}
+		}
+	}
+	if len(fields) == 0 {
+		return "the stored VM has another order of elements"
+	}
+	slices.Sort(fields)
+	return "the stored VM has another " + strings.Join(slices.Compact(fields), ", ")
 }
 
 // recreated returns a VM as it would be stored if it was created now.

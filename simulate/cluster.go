@@ -10,6 +10,7 @@ import (
 	"maps"
 	"slices"
 	"strings"
+	"sync"
 
 	corev1 "k8s.io/api/core/v1"
 
@@ -67,6 +68,7 @@ type Cluster struct {
 	bound       []string
 	webhooks    *webhooks.Server
 	seen        map[string]manifest.Position
+	firsts      func() map[string]manifest.Position // of the VMs of the input
 	validatedIn map[string]bool
 	// preset is true if the input has a preset, even a rejected one.
 	preset bool
@@ -133,10 +135,26 @@ func buildCluster(ctx context.Context, objects []manifest.Object, settings Setti
 }
 
 func newCluster(settings Settings) *Cluster {
-	return &Cluster{
+	c := &Cluster{
 		settings: settings, namespaces: map[string]*corev1.Namespace{}, instancetypes: instancetypes{},
 		seen: map[string]manifest.Position{}, validatedIn: map[string]bool{}, existing: newExistingVMs(),
 	}
+	c.firsts = sync.OnceValue(func() map[string]manifest.Position {
+		out := map[string]manifest.Position{}
+		for _, m := range slices.Backward(c.VMs) {
+			out[m.String()] = m.Where
+		}
+		return out
+	})
+	return c
+}
+
+// duplicate rejects a VM of the input if an earlier one has its name.
+func (c *Cluster) duplicate(m VM) error {
+	if first, has := c.firsts()[m.String()]; has && first != m.Where && !unnamed(m.Name) {
+		return m.rejected([]Problem{duplicateName(m.Name, first)})
+	}
+	return nil
 }
 
 // DecodeVM reads the VM or VMI of a document that was not passed to NewCluster.

@@ -203,6 +203,9 @@ func digest(object map[string]any) (out [sha256.Size]byte, err error) {
 // abridged returns a VM without fields that existing presets and the platform give it, and as it
 // would be stored.
 func (c *Cluster) abridged(ctx context.Context, m VM) (out learn.VM, stored map[string]any, err error) {
+	if err := c.duplicate(m); err != nil {
+		return out, nil, err
+	}
 	full, err := c.asNew(m)
 	if err != nil {
 		return out, nil, err

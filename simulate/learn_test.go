@@ -271,8 +271,8 @@ func asObjects(t *testing.T, of []learn.Preset) []manifest.Object {
 	return objects
 }
 
-// TestLearnBesideOthers: learned presets overrule no existing preset, and none has values that may be
-// secret.
+// TestLearnBesideOthers: learned presets overrule no existing preset, and none has values that may
+// be secret.
 func TestLearnBesideOthers(t *testing.T) {
 	var text strings.Builder
 	for i := range 8 {

@@ -104,12 +104,8 @@ func (x *Comparison) cluster(ctx context.Context, objects []manifest.Object, old
 		return nil, err
 	}
 	problems := []error{err}
-	at := map[string]manifest.Position{}
 	for _, m := range c.VMs {
-		if first, again := at[m.String()]; again && !unnamed(m.Name) {
-			problems = append(problems, m.rejected([]Problem{duplicateName(m.Name, first)}))
-		}
-		at[m.String()] = m.Where
+		problems = append(problems, c.duplicate(m))
 		if m.isStored() {
 			c.existing.store(m)
 		}

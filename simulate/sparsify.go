@@ -33,6 +33,9 @@ func (c *Cluster) Sparsify(ctx context.Context, m VM) (*presets.Sparse, error) {
 // sparsify returns a VM as a new one, without the fields that it need not have, and as it would be
 // stored.
 func (c *Cluster) sparsify(ctx context.Context, m VM) (full VM, out *presets.Sparse, stored map[string]any, err error) {
+	if err = c.duplicate(m); err != nil {
+		return full, nil, nil, err
+	}
 	if full, err = c.asNew(m); err != nil {
 		return full, nil, nil, err
 	}

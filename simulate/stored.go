@@ -25,6 +25,9 @@ func (e *entry) isStored() bool { return e.meta.ResourceVersion != "" }
 
 func (m VM) isStored() bool { return m.entry.isStored() }
 
+// IsOwned reports whether another object owns a stored VM: no manifest of it can be replaced.
+func (m VM) IsOwned() bool { return m.isStored() && len(m.entry.meta.OwnerReferences) > 0 }
+
 // Damaged returns why the record of a stored VM cannot be read; nil if it can.
 func (m VM) Damaged() error {
 	text := m.entry.meta.Annotations[v1alpha1.AnnotationProvenance]

@@ -228,17 +228,31 @@ func stepsOf(folder string, a *simulate.Adoption) []step {
 	}
 }
 
+// maxReasons is how many VMs with another manifest are explained.
+const maxReasons = 10
+
 func sparseStep(vmsAt string, a *simulate.Adoption) step {
 	out := step{
 		name: "sparse", detail: fmt.Sprintf("%d of %s get fields from presets", len(a.Sparse), counted(len(a.Sparse)+len(a.Full), "VM")), done: len(a.Full) == 0,
 		next: "replace the manifests of the VMs by those of " + vmsAt + " where you apply them from, or: kubectl replace -R -f " + vmsAt,
 	}
-	if stale := slices.Concat(a.Changed, a.Unknown); len(stale) > 0 {
+	switch stale := slices.Concat(a.Changed, a.Unknown); {
+	case len(stale) > 0:
 		out.done, out.detail = false, "the manifests do not give the stored VMs: "+someVMs(stale)
 		out.next = "correct the presets, or write what virtwright sparsify prints for these VMs to " + vmsAt + ", and delete the files of VMs that do not exist"
+		out.show = func(s streams) error {
+			shown := a.Reasons[:min(len(a.Reasons), maxReasons)]
+			_, err := fmt.Fprintln(s.out, presets.Escape(strings.Join(shown, "\n")))
+			return err
+		}
+	case len(a.Sparse)+len(a.Full) == 0 && len(a.Left) > 0:
+		out.done, out.next = false, "write what virtwright sparsify prints for the VMs to "+vmsAt
 	}
 	if len(a.Left) > 0 {
 		out.detail += "; not in the folder: " + someVMs(a.Left)
+	}
+	if len(a.Owned) > 0 {
+		out.detail += "; left to the objects that own them: " + someVMs(a.Owned)
 	}
 	return out
 }

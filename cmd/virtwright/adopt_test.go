@@ -24,6 +24,7 @@ func TestAdopt(t *testing.T) {
 	for _, name := range []string{"a", "b", "c", "d"} {
 		g.kubectl(vm(name, "4Gi"), "create", "-f", "-")
 	}
+	g.kubectl(strings.Replace(vm("owned", "4Gi"), "name: owned,", "name: owned, ownerReferences: [{apiVersion: v1, kind: ConfigMap, name: o, uid: o}],", 1), "create", "-f", "-")
 	folder := filepath.Join(t.TempDir(), "fleet")
 	adopt := func(flags ...string) outcome {
 		return call(t, "", append([]string{"adopt", folder, "--kubeconfig", g.Kubeconfig(), "-A", "--namespaced"}, flags...)...)
@@ -35,13 +36,16 @@ func TestAdopt(t *testing.T) {
 	}
 
 	expect(adopt("--enforce"), "Error: cannot set mode Enforce: there is no folder fleet")
-	expect(adopt().fine(t), "learn done 1 preset in fleet", "plan done 0 of 4 VMs change", "audit next 0 of 1 preset", "sparse - 0 of 4 VMs", "Next: kubectl apply -R -f fleet/presets")
+	expect(adopt().fine(t), "learn done 1 preset in fleet", "plan done 0 of 5 VMs change", "audit next 0 of 1 preset", "sparse - 0 of 4 VMs get fields from presets; left to the objects that own them: VirtualMachine default/owned", "Next: kubectl apply -R -f fleet/presets")
+	if exists(filepath.Join(folder, "vms", "default", "owned.yaml")) {
+		t.Error("a manifest of a VM with an owner, which could not be replaced")
+	}
 	expect(adopt("--enforce"), "audit next 0 of 1 preset", "Error: cannot set mode Enforce: step audit is not done")
 	file := filepath.Join(folder, "presets", "default", "every-vm.yaml")
 	replaceIn(t, file, "  namespace: default\n", "")
 	expect(adopt().fine(t), "audit next 0 of 1 preset", "enforce - 0 of 1 preset")
 	elsewhere := call(t, "", "adopt", folder, "--kubeconfig", g.Kubeconfig(), "-n", "kube-public")
-	expect(elsewhere.fine(t), "plan done 0 of 4 VMs change")
+	expect(elsewhere.fine(t), "plan done 0 of 5 VMs change")
 	apply()
 	expect(adopt().fine(t), "audit done 1 of 1 preset", "enforce next 0 of 1 preset", "then run the command again with --enforce")
 
@@ -55,10 +59,23 @@ func TestAdopt(t *testing.T) {
 
 	g.kubectl(vm("e", "4Gi"), "create", "-f", "-")
 	g.kubectl("", "patch", "vm", "a", "--type=merge", "-p", `{"spec":{"template":{"spec":{"hostname":"a"}}}}`)
-	expect(adopt().fine(t), "the manifests do not give the stored VMs: VirtualMachine default/a; not in the folder: VirtualMachine default/e", "what virtwright sparsify prints for these VMs")
+	r := adopt()
+	if r.code != exitRejected {
+		t.Errorf("another manifest: got exit code %d", r.code)
+	}
+	expect(r, "the manifests do not give the stored VMs: VirtualMachine default/a; not in the folder: VirtualMachine default/e",
+		"VirtualMachine default/a: the stored VM has another spec.template.spec.hostname", "what virtwright sparsify prints for these VMs")
+	moved := folder + "-moved"
+	if err := os.Rename(filepath.Join(folder, "vms"), moved); err != nil {
+		t.Fatal(err)
+	}
+	expect(adopt().fine(t), "sparse next 0 of 0 VMs get fields from presets; not in the folder: VirtualMachine default/a", "Next: write what virtwright sparsify prints")
+	if err := os.Rename(moved, filepath.Join(folder, "vms")); err != nil {
+		t.Fatal(err)
+	}
 
 	replaceIn(t, file, "guest: 4Gi", "guest: 8Gi\n            cores: 2")
-	r := adopt()
+	r = adopt()
 	if r.code != exitRejected {
 		t.Errorf("an unknown field: got exit code %d", r.code)
 	}
@@ -68,7 +85,7 @@ func TestAdopt(t *testing.T) {
 	if r.code != exitRejected {
 		t.Errorf("a preset that changes VMs: got exit code %d", r.code)
 	}
-	expect(r, "plan next 5 of 5 VMs change", "spec.template.spec.domain.memory.hugepages.pageSize", "Next: change the presets in fleet/presets")
+	expect(r, "plan next 6 of 6 VMs change", "spec.template.spec.domain.memory.hugepages.pageSize", "Next: change the presets in fleet/presets")
 }
 
 func replaceIn(t *testing.T, file, before, after string) {

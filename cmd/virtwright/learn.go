@@ -300,7 +300,7 @@ func learnedFiles(report *simulate.LearnReport) (map[string]string, error) {
 		add(text, err, "presets", p.Object.GetNamespace(), p.Object.GetName())
 	}
 	for _, x := range report.VMs {
-		if x.Err != nil {
+		if x.Err != nil || x.IsOwned() {
 			continue
 		}
 		name := x.Name
