@@ -105,6 +105,9 @@ func onlyCluster(c *cobra.Command) error {
 
 func (o *adoptCommand) run(ctx context.Context, s streams) error {
 	o.forceLive = true
+	if _, _, err := o.connection.config(); err != nil {
+		return err
+	}
 	var rejected error // VMs that are not learned from
 	if !exists(o.folder) {
 		if err := o.checkFolder(); err != nil { // before the work

@@ -85,7 +85,7 @@ func (o *sparsifyCommand) run(ctx context.Context, s streams, args []string) err
 	}
 	if o.write {
 		o.output = "table"
-		if err := errors.Join(inFiles(c.VMs), isKnown(c)); err != nil {
+		if err := errors.Join(inFiles(c.VMs, "kustomization "+o.kustomize), isKnown(c)); err != nil {
 			return err
 		}
 	}
@@ -135,11 +135,11 @@ func (o *sparsifyCommand) one(ctx context.Context, c *simulate.Cluster, m simula
 }
 
 // inFiles rejects VMs that cannot be changed in place.
-func inFiles(vms []simulate.VM) error {
+func inFiles(vms []simulate.VM, kustomization string) error {
 	var problems []error
 	for _, m := range vms {
 		switch {
-		case m.Where.Document == 0 || m.Where.File == "standard input":
+		case m.Where.Document == 0 || m.Where.File == "standard input", m.Where.File == kustomization:
 			problems = append(problems, fmt.Errorf("--write changes files: %s is of %s: name files with VMs in -f", m, m.Where.File))
 		case m.Where.Item > 0:
 			problems = append(problems, fmt.Errorf("--write changes documents: %s is an item of a list (%s): print it with -o yaml", m, m.Where))

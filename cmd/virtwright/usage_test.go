@@ -54,6 +54,7 @@ func TestUsage(t *testing.T) {
 		"a type that does not exist":           {"expand pod/web", `pod: unsupported type: supported types: "vm", "vmi", "vmpreset", "cvmpreset"`},
 		"a plan without a cluster":             {"plan -f -", "cannot compare with a cluster: no cluster selected: there is no kubeconfig; --base-dir or --base-ref compares with files"},
 		"a VM without a cluster":               {"explain vm/web", "cannot read vm/web of a cluster: no cluster selected: there is no kubeconfig"},
+		"nothing to adopt":                     {"adopt fleet -A", "Error: no cluster selected: there is no kubeconfig"},
 		"a VM by its name":                     {"explain web -f -", "cannot read web of a cluster: no cluster selected"},
 		"a type and a name":                    {"render vm web db", "cannot read vm web db of a cluster: no cluster selected"},
 		"a misspelt root of a path":            {"explain -f - sepc.template", `unknown field "sepc"; did you mean "spec"?`},
