@@ -54,7 +54,7 @@ func HasStamp(value, stamp string) bool {
 // AddStamp adds a stamp to the kept ones of other rollouts.
 func AddStamp(value, stamp string, kept func(stamp string) bool) string {
 	out := slices.DeleteFunc(strings.Split(value, stampSeparator), func(other string) bool {
-		return rolloutOf(other) == rolloutOf(stamp) || !kept(other)
+		return other == "" || rolloutOf(other) == rolloutOf(stamp) || !kept(other)
 	})
 	out = append(out, stamp)
 	slices.Sort(out)

@@ -42,7 +42,7 @@ func sourceSecret(name string) provenance.Path {
 // secretFields are parts of paths, in lower case.
 var secretFields = []string{
 	"cloudinit", "userdata", "sysprep", "accesscredentials", "ignitiondata", "kernelargs", "last-applied-configuration",
-	"httpheaders", "exec.command", "password", "passwd", "token",
+	"httpheaders", "extraheaders", "exec.command", "password", "passwd", "token",
 }
 
 // MayHoldSecret reports whether no output may show the field at a path of a VM, a VMI or a preset.

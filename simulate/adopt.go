@@ -98,6 +98,9 @@ func (a *Adoption) compare(ctx context.Context, cluster, sparse []manifest.Objec
 		return err
 	}
 	for _, m := range c.VMs {
+		if slices.Contains(a.Owned, m.String()) {
+			continue
+		}
 		was, isStored := stored[m.String()]
 		delete(stored, m.String())
 		if !isStored {

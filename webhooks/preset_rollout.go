@@ -79,6 +79,9 @@ func skippedWaves(before, after *v1alpha1.PresetRollout) (out field.ErrorList) {
 		return slices.IndexFunc(r.Spec.Waves, func(w v1alpha1.RolloutWave) bool { return w.Name == name })
 	}
 	reached := before.Status.Wave
+	if before.Status.Aborted { // the next change begins again
+		return nil
+	}
 	for i := range max(0, index(after, reached)) {
 		name := after.Spec.Waves[i].Name
 		if at := index(before, name); at < 0 || at > index(before, reached) {

@@ -244,6 +244,9 @@ func sparseStep(vmsAt string, a *simulate.Adoption) step {
 		out.done, out.detail = false, "the manifests do not give the stored VMs: "+someVMs(stale)
 		out.next = "correct the presets, or write what virtwright sparsify prints for these VMs to " + vmsAt + ", and delete the files of VMs that do not exist"
 		out.show = func(s streams) error {
+			if len(a.Reasons) == 0 {
+				return nil
+			}
 			shown := a.Reasons[:min(len(a.Reasons), maxReasons)]
 			_, err := fmt.Fprintln(s.out, presets.Escape(strings.Join(shown, "\n")))
 			return err

@@ -193,7 +193,10 @@ func (f *fleet) isLearned(r row, leaf presets.Leaf, text string) bool {
 func hasCredentials(value any) bool {
 	text, _ := value.(string)
 	at, err := url.Parse(text)
-	return err == nil && (at.User != nil || at.RawQuery != "")
+	if err != nil { // such as a password with a percent sign
+		return strings.ContainsAny(text, "@?")
+	}
+	return at.User != nil || at.RawQuery != "" || strings.Contains(at.Host+at.Fragment, "@")
 }
 
 // classify groups the VMs by those features that enough VMs have.

@@ -54,12 +54,19 @@ func (f *fleet) add(vm types.NamespacedName, available bool) {
 	}
 }
 
-// examples names some of the VMs that are not available.
-func (f *fleet) examples() string {
+// examples names some of the VMs that are not available: those of the namespaces of candidates, if
+// budgets are about namespaces only.
+func (f *fleet) examples(budgets []v1alpha1.RolloutBudget, of []candidate) string {
 	const most = 3
 	slices.Sort(f.down)
-	out := strings.Join(f.down[:min(most, len(f.down))], ", ")
-	if more := len(f.down) - most; more > 0 {
+	down := f.down
+	if len(budgets) > 0 && !slices.ContainsFunc(budgets, func(b v1alpha1.RolloutBudget) bool { return b.Per != v1alpha1.BudgetPerNamespace }) {
+		down = slices.DeleteFunc(slices.Clone(down), func(vm string) bool {
+			return !slices.ContainsFunc(of, func(c candidate) bool { return strings.HasPrefix(vm, c.Namespace+"/") })
+		})
+	}
+	out := strings.Join(down[:min(most, len(down))], ", ")
+	if more := len(down) - most; more > 0 {
 		out += fmt.Sprintf(" and %d more", more)
 	}
 	return out
@@ -103,7 +110,7 @@ func (f *fleet) choose(of *step, budgets []v1alpha1.RolloutBudget, from []candid
 	}
 	picked = f.pick(budgets, from)
 	if of.restart && !isFrozen && len(picked) == 0 && len(from) > 0 {
-		of.message += "; budgets permit none now, because VMs are not ready: " + f.examples()
+		of.message += "; budgets permit none now, because VMs are not ready: " + f.examples(budgets, from)
 	}
 	return picked, isFrozen
 }

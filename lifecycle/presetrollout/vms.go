@@ -45,12 +45,15 @@ type failure struct {
 type vms struct {
 	counts
 	stamp    string
-	due      []types.NamespacedName          // not updated yet, or to be tried again
-	waited   map[types.NamespacedName]string // what those of them say that wait for a restart already
+	due      []types.NamespacedName        // not updated yet, or to be tried again
+	waited   map[types.NamespacedName]mark // of those of them that wait for a restart already
 	restarts []candidate
 	fleet    fleet
 	failures []v1alpha1.RolloutFailure
 }
+
+// A mark is a value of virtwright.dev/rollout-waited, for one version of a VM.
+type mark struct{ value, version string }
 
 // fail counts a VM that has failed.
 func (v *vms) fail(key types.NamespacedName, message string) {
@@ -71,7 +74,7 @@ func (v *vms) report(s *v1alpha1.PresetRolloutStatus) {
 
 // count finds the VMs that the rollout has reached and may change.
 func (c *Controller) count(ctx context.Context, s *presets.Snapshot, of *presets.Rollout, r *v1alpha1.PresetRollout) (vms, error) {
-	out := vms{stamp: of.Stamp(), waited: map[types.NamespacedName]string{}}
+	out := vms{stamp: of.Stamp(), waited: map[types.NamespacedName]mark{}}
 	var all partialobject.VirtualMachineList
 	if err := c.Client.List(ctx, &all, client.UnsafeDisableDeepCopy); err != nil { // nothing changes them
 		return out, fmt.Errorf("cannot list VMs: %w", err)
@@ -96,9 +99,10 @@ func (c *Controller) count(ctx context.Context, s *presets.Snapshot, of *presets
 		if isReached(of, &r.Status, in, vm) && concerns(s, of, in, vm) {
 			c.add(&out, r, in, vm, isNew(s, &r.Status, vm))
 			if waited(of, &r.Status, vm) {
-				out.waited[keyOf(vm)] = presets.AddStamp(vm.Annotations[v1alpha1.AnnotationRolloutWaited], out.stamp, func(stamp string) bool {
+				waited := presets.AddStamp(vm.Annotations[v1alpha1.AnnotationRolloutWaited], out.stamp, func(stamp string) bool {
 					return presets.HasStamp(vm.Annotations[v1alpha1.AnnotationRolledOut], stamp)
 				})
+				out.waited[keyOf(vm)] = mark{waited, vm.ResourceVersion}
 			}
 		}
 	}
@@ -213,10 +217,11 @@ func (c *Controller) add(to *vms, r *v1alpha1.PresetRollout, in presets.Namespac
 func (c *Controller) update(ctx context.Context, r *v1alpha1.PresetRollout, reached vms) error {
 	return c.each(ctx, r, reached.stamp, reached.due, func(ctx context.Context, key types.NamespacedName) error {
 		annotations := map[string]any{v1alpha1.AnnotationRolledOut: reached.stamp}
-		if waited, does := reached.waited[key]; does {
-			annotations[v1alpha1.AnnotationRolloutWaited] = waited
+		meta := map[string]any{"annotations": annotations}
+		if waited, does := reached.waited[key]; does { // the mark of another rollout must not get lost
+			annotations[v1alpha1.AnnotationRolloutWaited], meta["resourceVersion"] = waited.value, waited.version
 		}
-		patch, err := json.Marshal(map[string]any{"metadata": map[string]any{"annotations": annotations}})
+		patch, err := json.Marshal(map[string]any{"metadata": meta})
 		if err != nil {
 			return fmt.Errorf("cannot write a patch: %w", err)
 		}

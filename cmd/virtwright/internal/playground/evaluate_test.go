@@ -211,7 +211,7 @@ func TestPanicsAreProblems(t *testing.T) {
 // TestSparse makes the chosen VM sparse, and no other.
 func TestSparse(t *testing.T) {
 	full := new(Evaluator).Evaluate(t.Context(), Input{VM: vm, Presets: preset}).VMs[0].Expanded
-	sized := strings.Replace(full, "cores: 7", "cores: 8", 1)
+	sized := strings.NewReplacer("cores: 7", "cores: 8", "name: vm\n", "name: another\n").Replace(full)
 	rejected := vm + "spec: {template: {spec: {domain: {cpu: {cores: -1}}}}}\n"
 	for name, c := range map[string]struct {
 		vm     string
