@@ -24,7 +24,6 @@ func (e *Engine) restore(ctx context.Context, s *Snapshot, req Request, sent *me
 			root: copyMutable(sent.root), sentVMI: sent.sentVMI, record: provenance.New(),
 			restored: sent.restored, keepsRunState: sent.keepsRunState, lenient: sent.lenient,
 		}
-		again.discardProvenance()
 		again.dropProvenance(claim)
 		unapply{rec: claim, markOmitted: true}.value(claim.Root(), again.root, again.root, vmSchema())
 		out, err := e.expand(ctx, s, again, req)

@@ -196,7 +196,7 @@ func hasCredentials(value any) bool {
 	if err != nil { // such as a password with a percent sign
 		return strings.ContainsAny(text, "@?")
 	}
-	return at.User != nil || at.RawQuery != "" || strings.Contains(at.Host+at.Fragment, "@")
+	return at.User != nil || at.RawQuery != "" || strings.Contains(at.Fragment, "@")
 }
 
 // classify groups the VMs by those features that enough VMs have.

@@ -36,7 +36,7 @@ var onlyOne = []v1alpha1.RolloutBudget{{MaxUnavailable: intstr.FromInt32(1)}}
 // in the cluster as "".
 type fleet struct {
 	running, unavailable map[string]int64
-	down                 []string // the VMs that are not available
+	down                 []types.NamespacedName // the VMs that are not available
 }
 
 func (f *fleet) add(vm types.NamespacedName, available bool) {
@@ -50,7 +50,7 @@ func (f *fleet) add(vm types.NamespacedName, available bool) {
 		}
 	}
 	if !available {
-		f.down = append(f.down, vm.String())
+		f.down = append(f.down, vm)
 	}
 }
 
@@ -58,13 +58,14 @@ func (f *fleet) add(vm types.NamespacedName, available bool) {
 // budgets are about namespaces only.
 func (f *fleet) examples(budgets []v1alpha1.RolloutBudget, of []candidate) string {
 	const most = 3
-	slices.Sort(f.down)
-	down := f.down
-	if len(budgets) > 0 && !slices.ContainsFunc(budgets, func(b v1alpha1.RolloutBudget) bool { return b.Per != v1alpha1.BudgetPerNamespace }) {
-		down = slices.DeleteFunc(slices.Clone(down), func(vm string) bool {
-			return !slices.ContainsFunc(of, func(c candidate) bool { return strings.HasPrefix(vm, c.Namespace+"/") })
-		})
+	inCluster := len(budgets) == 0 || slices.ContainsFunc(budgets, func(b v1alpha1.RolloutBudget) bool { return b.Per != v1alpha1.BudgetPerNamespace })
+	var down []string
+	for _, vm := range f.down {
+		if inCluster || slices.ContainsFunc(of, func(c candidate) bool { return c.Namespace == vm.Namespace }) {
+			down = append(down, vm.String())
+		}
 	}
+	slices.Sort(down)
 	out := strings.Join(down[:min(most, len(down))], ", ")
 	if more := len(down) - most; more > 0 {
 		out += fmt.Sprintf(" and %d more", more)
