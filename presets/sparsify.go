@@ -30,6 +30,8 @@ type KeptLeaf struct {
 	Changed provenance.Path
 	// By would set another value of Changed; the zero Source if nothing would.
 	By provenance.Source
+	// IsSameQuantity reports whether that value is equal, but written differently, as 4096Mi and 4Gi.
+	IsSameQuantity bool
 }
 
 // Reason says why the leaf stays. It has no values, which may be secret.
@@ -41,10 +43,15 @@ func (k KeptLeaf) Reason() string {
 		return "without it, " + k.Changed.String() + " is different"
 	case k.By == provenance.Source{}:
 		return "nothing else sets it"
-	case k.By.Role == provenance.Platform:
-		return "the platform sets another value"
 	}
-	return k.By.Preset + " sets another value"
+	by, does := "the platform", "sets another value"
+	if k.By.Role != provenance.Platform {
+		by = k.By.Preset
+	}
+	if k.IsSameQuantity {
+		does = "writes the same quantity differently"
+	}
+	return by + " " + does
 }
 
 // Sparsify leaves out every leaf of a new object that a create does not need: a create of the
@@ -297,8 +304,9 @@ func (x *sparsifier) kept(leaf Leaf, t trial) KeptLeaf {
 		}
 		out.Changed, _ = provenance.ParsePath(changed[0])
 	}
-	if vmValue(t.got.state.root, out.Changed) != nil {
+	if is := vmValue(t.got.state.root, out.Changed); is != nil {
 		out.By, _ = t.got.state.record.SourceOf(out.Changed)
+		out.IsSameQuantity = SameValue(out.Changed, is, x.want[out.Changed.String()].Value)
 	}
 	return out
 }

@@ -8,6 +8,7 @@ import (
 	"strings"
 
 	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/apimachinery/pkg/util/sets"
 
 	"github.com/virtwright/virtwright/api/v1alpha1"
 	"github.com/virtwright/virtwright/presets"
@@ -113,17 +114,22 @@ func nearestKind(kind schema.GroupKind) string {
 	return fmt.Sprintf("; did you mean %q?", near)
 }
 
-// unabbreviated returns the shortest kind with all words of a name, in their order and with the
-// same end, such as ClusterVirtualMachinePreset for ClusterPreset.
+// unabbreviated returns the shortest kind with all words of a name, in any order but with the same
+// end, such as ClusterVirtualMachinePreset for ClusterPreset and VirtualMachineClusterPreset.
 func unabbreviated(name string, kinds []string) string {
-	words := regexp.MustCompile(`[A-Z][a-z]+`).FindAllString(name, -1)
+	words := wordsOf(name)
 	if len(words) == 0 {
 		return ""
 	}
-	longer := regexp.MustCompile("^([A-Z][a-z]+)*" + strings.Join(words, "([A-Z][a-z]+)*") + "$")
 	slices.SortFunc(kinds, func(a, b string) int { return cmp.Or(cmp.Compare(len(a), len(b)), cmp.Compare(a, b)) })
-	if i := slices.IndexFunc(kinds, longer.MatchString); i >= 0 {
-		return kinds[i]
+	for _, kind := range kinds {
+		if all := wordsOf(kind); all[len(all)-1] == words[len(words)-1] && sets.New(all...).HasAll(words...) {
+			return kind
+		}
 	}
 	return ""
 }
+
+func wordsOf(name string) []string { return camelCaseWord.FindAllString(name, -1) }
+
+var camelCaseWord = regexp.MustCompile(`[A-Z][a-z]+`)

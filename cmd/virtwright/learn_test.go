@@ -77,6 +77,27 @@ func TestLearnProposesLabels(t *testing.T) {
 	says(t, call(t, learnedFleet(), "learn", "-f", "-", "--propose-labels").err, "none is proposed")
 }
 
+// TestLearnUnusualFields: of many VMs with one memory, the one with another is shown, and not one
+// that writes the same memory differently.
+func TestLearnUnusualFields(t *testing.T) {
+	var given strings.Builder
+	for i := range 45 {
+		name, memory := fmt.Sprintf("vm-%d", i), "4Gi"
+		switch i {
+		case 3:
+			memory = "4096Mi"
+		case 7:
+			memory = "512Mi"
+		}
+		given.WriteString("---\napiVersion: kubevirt.io/v1\nkind: VirtualMachine\nmetadata: {name: " + name + ", namespace: shop}\n" +
+			"spec: {runStrategy: Always, template: {spec: {domain: {memory: {guest: " + memory + "}, devices: {}}}}}\n")
+	}
+	_, unusual, _ := strings.Cut(call(t, given.String(), "learn", "-f", "-", "-o", "table").fine(t).out, "UNUSUAL-FIELD")
+	if !strings.Contains(unusual, "vm-7 ") || strings.Contains(unusual, "vm-3 ") {
+		t.Errorf("got these unusual fields, want memory of vm-7 alone:\n%s", unusual)
+	}
+}
+
 // totalOf learns presets for VMs, and returns the number of fields of these and of sparse VMs.
 func totalOf(t *testing.T, vms string) (out int) {
 	t.Helper()

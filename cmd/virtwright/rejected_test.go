@@ -34,6 +34,8 @@ func TestBadInput(t *testing.T) {
 			[]string{`document 2: unsupported kind Virtualmachine of kubevirt.io/v1; did you mean "VirtualMachine"?`}},
 		"misspelt kind on standard input": {sparse + "---\napiVersion: kubevirt.io/v1\nkind: VirtualMachines\nmetadata: {name: b}\n", []string{"-f", "-"}, exitUsage,
 			[]string{`document 2: unsupported kind VirtualMachines of kubevirt.io/v1; did you mean "VirtualMachine"?`}},
+		"kind with words in another order": {sparse + "---\napiVersion: virtwright.dev/v1alpha1\nkind: VirtualMachineClusterPreset\nmetadata: {name: p}\n", []string{"-f", "-"}, exitUsage,
+			[]string{`did you mean "ClusterVirtualMachinePreset"?`}},
 		"abbreviated kind": {sparse + "---\napiVersion: virtwright.dev/v1alpha1\nkind: ClusterPreset\nmetadata: {name: p}\n", []string{"-f", "-"}, exitUsage,
 			[]string{`document 2: unsupported kind ClusterPreset of virtwright.dev/v1alpha1; did you mean "ClusterVirtualMachinePreset"?`}},
 		"shortest kind": {sparse + "---\napiVersion: virtwright.dev/v1alpha1\nkind: Preset\nmetadata: {name: p}\n", []string{"-f", "-"}, exitUsage,

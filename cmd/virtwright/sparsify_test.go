@@ -36,6 +36,23 @@ func TestSparsifyExamples(t *testing.T) {
 	says(t, sparsify(full.out, "-o", "diff").out, "\n-        machine:\n-          type: q35\n")
 }
 
+// TestSparsifySameQuantity: a quantity that a preset writes differently stays, and the table says why.
+func TestSparsifySameQuantity(t *testing.T) {
+	given := `
+apiVersion: virtwright.dev/v1alpha1
+kind: ClusterVirtualMachinePreset
+metadata: {name: size}
+spec: {defaults: {spec: {template: {spec: {domain: {memory: {guest: 4Gi}}}}}}}
+---
+apiVersion: kubevirt.io/v1
+kind: VirtualMachine
+metadata: {name: web, namespace: shop}
+spec: {runStrategy: Halted, template: {spec: {domain: {memory: {guest: 4096Mi}, devices: {}}}}}
+`
+	out := call(t, given, "sparsify", "-f", "-", "-o", "table").fine(t).out
+	says(t, out, "spec.template.spec.domain.memory.guest   1     cluster/size writes the same quantity differently")
+}
+
 const storedVM = `# Our shop
 apiVersion: kubevirt.io/v1
 kind: VirtualMachine

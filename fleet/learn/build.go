@@ -200,7 +200,8 @@ func (f *fleet) unusual(chosen []*choice, made []Preset) (out []Unusual) {
 			at := value{by, path}
 			vms[at] += len(c.rows)
 			for _, i := range c.rows {
-				if f.rows[i].fields[path] != chosen[by].values[path] {
+				is, given := f.rows[i].fields[path], chosen[by].values[path]
+				if is != given && !presets.SameValue(f.paths[path], f.values[is], f.values[given]) {
 					others[at] = append(others[at], i)
 				}
 			}
