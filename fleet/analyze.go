@@ -23,6 +23,7 @@ import (
 	"github.com/virtwright/virtwright/api/v1alpha1"
 	"github.com/virtwright/virtwright/presets"
 	"github.com/virtwright/virtwright/presets/provenance"
+	"github.com/virtwright/virtwright/presets/tree"
 	"github.com/virtwright/virtwright/validation"
 )
 
@@ -140,7 +141,7 @@ func newAnalysis(ctx context.Context, all []*presets.Compiled) *analysis {
 		vms, namespaces := c.Selectors()
 		m := &member{Compiled: c, vms: requirements(vms), namespaces: requirements(namespaces), demands: c.Demands()}
 		for _, p := range c.Actions() {
-			m.parts = append(m.parts, &part{p, p.Path.String(), presets.FormatValue(p.Value)})
+			m.parts = append(m.parts, &part{p, p.Path.String(), tree.Format(p.Value)})
 		}
 		a.members = append(a.members, m)
 	}
@@ -230,7 +231,7 @@ func (a *analysis) neverPlausible(m *member) (index int, why string) {
 			return w.with(facts, nil).isPlausible(facts)
 		}
 		if !slices.ContainsFunc(d.Values, isPlausible) {
-			return d.Condition, fmt.Sprintf("no VM has %s in %s", presets.FormatValue(d.Values[0]), strings.Join(d.Path[1:], "."))
+			return d.Condition, fmt.Sprintf("no VM has %s in %s", tree.Format(d.Values[0]), strings.Join(d.Path[1:], "."))
 		}
 	}
 	return -1, ""
@@ -383,13 +384,13 @@ func shown(path string, v any) string {
 	if presets.MayHoldSecret(path) {
 		return "one value"
 	}
-	return presets.Truncate(presets.FormatValue(v), maxShown)
+	return tree.Truncate(tree.Format(v), maxShown)
 }
 
 // shown is the part's value for a path as messages show it, or the expression that computes it.
 func (p *part) shown(path string) string {
 	if p.Computed && !presets.MayHoldSecret(path) {
-		return presets.Truncate(p.Expression, maxShown)
+		return tree.Truncate(p.Expression, maxShown)
 	}
 	return shown(path, p.Value)
 }

@@ -13,6 +13,7 @@ import (
 
 	"github.com/virtwright/virtwright/presets"
 	"github.com/virtwright/virtwright/presets/provenance"
+	"github.com/virtwright/virtwright/presets/spelling"
 )
 
 // selectsNothing notes selectors that admit no value of a label that known objects have, but one
@@ -61,7 +62,7 @@ func resemble(a, b string) bool {
 
 // misspells reports whether two values differ by their spelling only.
 func misspells(a, b string) bool {
-	return plain(a) == plain(b) || len(presets.Typos(a, slices.Values([]string{b}))) > 0
+	return plain(a) == plain(b) || len(spelling.Typos(a, slices.Values([]string{b}))) > 0
 }
 
 func plain(text string) string {
@@ -156,7 +157,7 @@ func (a *analysis) otherPreset(e *presets.Exception, ref string) string {
 			near = append(near, m.Ref)
 		}
 	}
-	if near = presets.Typos(ref, slices.Values(near)); meant == "" && len(near) > 0 {
+	if near = spelling.Typos(ref, slices.Values(near)); meant == "" && len(near) > 0 {
 		meant = near[0]
 	}
 	if meant == "" {

@@ -11,6 +11,7 @@ import (
 
 	"github.com/virtwright/virtwright/presets"
 	"github.com/virtwright/virtwright/presets/provenance"
+	"github.com/virtwright/virtwright/presets/spelling"
 )
 
 // minUses is how many presets use a name before another name can be a misspelling of it.
@@ -62,7 +63,7 @@ func (a *analysis) misspeltRules() {
 				a.report(misspeltSelector, m, Finding{Field: p.Field, Message: fmt.Sprintf("no preset sets %s; did you mean %s?", p.path, other)})
 				continue
 			}
-			if near := presets.Typos(p.Path[last].Name, slices.Values(a.keysOf(around))); len(near) > 0 {
+			if near := spelling.Typos(p.Path[last].Name, slices.Values(a.keysOf(around))); len(near) > 0 {
 				a.report(misspeltSelector, m, Finding{
 					Field:   p.Field,
 					Message: fmt.Sprintf("no preset sets %s; did you mean %s?", p.path, around.Field(near[0])),
@@ -132,7 +133,7 @@ func (a *analysis) misspeltIn(at provenance.Path, prefix string, users map[strin
 		common := slices.DeleteFunc(slices.Clone(names), func(o string) bool {
 			return len(users[o]) < minUses || slices.Contains(users[o], m)
 		})
-		if near := presets.Typos(name, slices.Values(common)); len(near) > 0 {
+		if near := spelling.Typos(name, slices.Values(common)); len(near) > 0 {
 			a.report(misspeltSelector, m, Finding{
 				Field: at.String(),
 				Message: fmt.Sprintf("no other preset selects by label %s%s, but %d select by %s%s; did you mean that?",

@@ -6,8 +6,8 @@ import (
 	"slices"
 	"strings"
 
-	"github.com/virtwright/virtwright/presets"
 	"github.com/virtwright/virtwright/presets/provenance"
+	"github.com/virtwright/virtwright/presets/spelling"
 )
 
 // unpaired reports elements without a partner in the presets, such as disks without volumes, whose
@@ -66,7 +66,7 @@ func (a *analysis) nearPartner(p *part) *part {
 			}
 		}
 	}
-	near := presets.Typos(elementName(p), maps.Keys(at))
+	near := spelling.Typos(elementName(p), maps.Keys(at))
 	if len(near) == 0 {
 		return nil
 	}

@@ -16,6 +16,8 @@ import (
 
 	"github.com/virtwright/virtwright/presets"
 	"github.com/virtwright/virtwright/presets/provenance"
+	"github.com/virtwright/virtwright/presets/spelling"
+	"github.com/virtwright/virtwright/presets/tree"
 )
 
 // wellKnownLabels are labels of namespaces and nodes that Kubernetes and KubeVirt set.
@@ -26,7 +28,7 @@ var wellKnownLabels = []string{
 
 // misspelt returns the label of Kubernetes that a key misspells; empty if there is none.
 func misspelt(key string) string {
-	if near := presets.Typos(key, slices.Values(wellKnownLabels)); len(near) > 0 && !slices.Contains(wellKnownLabels, key) {
+	if near := spelling.Typos(key, slices.Values(wellKnownLabels)); len(near) > 0 && !slices.Contains(wellKnownLabels, key) {
 		return near[0]
 	}
 	return ""
@@ -259,9 +261,9 @@ func misspeltCloudInit(p *part) string {
 	if moduleKey.MatchString(first) {
 		return fmt.Sprintf("cloud-init ignores user data that does not begin with %q", cloudConfig)
 	}
-	isNear := strings.HasPrefix(first, "#") && first != cloudConfig && presets.Nearest(first, slices.Values([]string{cloudConfig})) != ""
+	isNear := strings.HasPrefix(first, "#") && first != cloudConfig && spelling.Nearest(first, slices.Values([]string{cloudConfig})) != ""
 	if isNear && !strings.HasPrefix(first, "#!") {
-		return fmt.Sprintf("cloud-init ignores user data whose first line is %q; did you mean %q?", presets.Truncate(first, maxShown), cloudConfig)
+		return fmt.Sprintf("cloud-init ignores user data whose first line is %q; did you mean %q?", tree.Truncate(first, maxShown), cloudConfig)
 	}
 	return ""
 }

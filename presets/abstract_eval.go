@@ -7,6 +7,8 @@ import (
 
 	"github.com/google/cel-go/common/ast"
 	"k8s.io/apimachinery/pkg/api/resource"
+
+	"github.com/virtwright/virtwright/presets/tree"
 )
 
 // An outcome is the set of results that an expression may have.
@@ -217,7 +219,7 @@ func textOf(e ast.Expr) string {
 	if e.Kind() != ast.LiteralKind {
 		return ""
 	}
-	return asText(e.AsLiteral().Value())
+	return tree.AsText(e.AsLiteral().Value())
 }
 
 // called evaluates a function. It fails if its arguments do.

@@ -13,6 +13,8 @@ import (
 	"k8s.io/apimachinery/pkg/util/validation/field"
 	kubevirtv1 "kubevirt.io/api/core/v1"
 	"kubevirt.io/api/instancetype/v1beta1"
+
+	"github.com/virtwright/virtwright/presets/tree"
 )
 
 // VirtualMachineInstancePreset is KubeVirt's own kind of preset; CheckSchema supports it.
@@ -172,11 +174,11 @@ func (c *SchemaReport) scalar(v any, s *schema, at *field.Path) {
 }
 
 func (c *SchemaReport) quantity(text string, at *field.Path) {
-	if hugeQuantity(text) {
-		c.Huge = append(c.Huge, hugeProblem(at, text))
+	if tree.HugeQuantity(text) {
+		c.Huge = append(c.Huge, tree.HugeProblem(at, text))
 		return
 	}
-	if _, err := parseQuantity(text); err != nil {
+	if _, err := tree.ParseQuantity(text); err != nil {
 		c.Mistyped = append(c.Mistyped, field.Invalid(at, text, "must be "+shapeNames[shapeQuantity]))
 	}
 }

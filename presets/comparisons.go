@@ -10,6 +10,8 @@ import (
 	"k8s.io/apimachinery/pkg/api/resource"
 	"k8s.io/apimachinery/pkg/util/validation"
 	"k8s.io/apimachinery/pkg/util/validation/field"
+
+	"github.com/virtwright/virtwright/presets/tree"
 )
 
 // MistakenComparisons reports comparisons of conditions and computed values that have the same
@@ -95,7 +97,7 @@ func neverEqual(path []string, s *schema, constant any) string {
 	case isString && text != "" && isNameOfObject(path) && len(validation.IsDNS1123Subdomain(text)) > 0:
 		return fmt.Sprintf("%s is never %q: names have lower-case letters, digits, '-' and '.'", shown, text)
 	case s != nil && isOtherType(s.shape, constant):
-		return fmt.Sprintf("%s is %s, and never equals %s", shown, shapeNames[s.shape], show(constant))
+		return fmt.Sprintf("%s is %s, and never equals %s", shown, shapeNames[s.shape], tree.Show(constant))
 	}
 	return ""
 }
@@ -123,7 +125,7 @@ func fallbackOf(e ast.Expr) (constant any, ok bool) {
 // fallsBackTo reports whether an absent field may have the value of a constant.
 func fallsBackTo(e ast.Expr, constant any) bool {
 	fallback, ok := fallbackOf(e)
-	return ok && (fallback == nil || equalJSON(fallback, constant))
+	return ok && (fallback == nil || tree.Equal(fallback, constant))
 }
 
 // isNameOfObject reports whether a selection is the name of a namespace, or of the VM's.

@@ -18,6 +18,7 @@ import (
 
 	"github.com/virtwright/virtwright/api/v1alpha1"
 	"github.com/virtwright/virtwright/presets/provenance"
+	"github.com/virtwright/virtwright/presets/tree"
 )
 
 // MaxPriority bounds spec.priority on both sides.
@@ -177,7 +178,7 @@ func compilePartial(raw *apiextensionsv1.JSON, at *field.Path, all *expressionCo
 	if len(raw.Raw) > maxPartialBytes {
 		*errs = append(*errs, field.TooLong(at, "", maxPartialBytes))
 	} else if err := kjson.UnmarshalCaseSensitivePreserveInts(raw.Raw, &value); err != nil {
-		*errs = append(*errs, field.Invalid(at, show(string(raw.Raw)), "must be JSON: "+err.Error()))
+		*errs = append(*errs, field.Invalid(at, tree.Show(string(raw.Raw)), "must be JSON: "+err.Error()))
 	} else if fields, ok := value.(map[string]any); !ok {
 		*errs = append(*errs, field.TypeInvalid(at, value, "must be a partial VirtualMachine: an object with spec, metadata.labels or metadata.annotations"))
 	} else {
@@ -228,7 +229,7 @@ func digest(c *Compiled, spec *v1alpha1.PresetSpec) [sha256.Size]byte {
 	canonical := *spec
 	canonical.ApplyAt, canonical.Mode = c.ApplyAt, c.Mode
 	canonical.Defaults, canonical.Overrides = canonicalJSON(spec.Defaults), canonicalJSON(spec.Overrides)
-	return sha256.Sum256(fmt.Appendf(nil, "%s\n%s\n%s", c.Namespace, c.Ref, jsonText(canonical)))
+	return sha256.Sum256(fmt.Appendf(nil, "%s\n%s\n%s", c.Namespace, c.Ref, tree.JSON(canonical)))
 }
 
 func canonicalJSON(in *apiextensionsv1.JSON) *apiextensionsv1.JSON {
@@ -239,7 +240,7 @@ func canonicalJSON(in *apiextensionsv1.JSON) *apiextensionsv1.JSON {
 	if err := kjson.UnmarshalCaseSensitivePreserveInts(in.Raw, &value); err != nil {
 		return in
 	}
-	return &apiextensionsv1.JSON{Raw: []byte(jsonText(value))}
+	return &apiextensionsv1.JSON{Raw: []byte(tree.JSON(value))}
 }
 
 // SplitRef splits a Ref into the name and whether the preset is cluster-scoped.
@@ -266,7 +267,7 @@ func (c *Compiled) contentHash() string {
 	if len(c.requires) > 0 { // the hash of other presets stays as VMs have stored it
 		parts = append(parts, sortedPaths(c.requires))
 	}
-	sum := sha256.Sum256([]byte(jsonText(parts)))
+	sum := sha256.Sum256([]byte(tree.JSON(parts)))
 	return hex.EncodeToString(sum[:4])
 }
 
@@ -306,5 +307,5 @@ func (f *fieldNode) canonicalValue() string {
 		q := f.quantity.DeepCopy()
 		return resource.NewDecimalQuantity(*q.AsDec(), resource.DecimalSI).String()
 	}
-	return jsonText(f.value)
+	return tree.JSON(f.value)
 }

@@ -10,6 +10,7 @@ import (
 
 	"github.com/virtwright/virtwright/api/v1alpha1"
 	"github.com/virtwright/virtwright/presets/provenance"
+	"github.com/virtwright/virtwright/presets/tree"
 )
 
 func compileRemoves(in []string, at *field.Path, errs *field.ErrorList) []removal {
@@ -190,7 +191,7 @@ func (c *Compiled) checkConsistency(at *field.Path) field.ErrorList {
 		visitLeaves(root, func(leaf *fieldNode) {
 			i := slices.IndexFunc(c.removes, func(r removal) bool { return leaf.path.HasPrefix(r.path) || removesOfEvery(r.path, leaf.path) })
 			if i >= 0 {
-				errs = append(errs, field.Invalid(at.Child(name).Child(leaf.text), show(leaf.value),
+				errs = append(errs, field.Invalid(at.Child(name).Child(leaf.text), tree.Show(leaf.value),
 					fmt.Sprintf("%s lies at or under %q, which spec.remove of this preset removes: keep one of them", what, c.removes[i].text)))
 			}
 			if c.ApplyAt == v1alpha1.ApplyAtLaunch && leaf.owner&beyondTemplate != 0 {

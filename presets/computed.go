@@ -8,6 +8,7 @@ import (
 	"k8s.io/apimachinery/pkg/util/validation/field"
 
 	"github.com/virtwright/virtwright/presets/provenance"
+	"github.com/virtwright/virtwright/presets/tree"
 )
 
 // ComputedKey marks a computed value in defaults and overrides: {"$cel": EXPRESSION}.
@@ -78,7 +79,7 @@ func (c *computation) noteConflicts() {
 			conflict.Won = c.values[won]
 		}
 		v, err := c.value(c.state.layers[i].preset.Cluster(), x)
-		if conflict.Lost = v; err == nil && !equalJSON(v, conflict.Won) {
+		if conflict.Lost = v; err == nil && !tree.Equal(v, conflict.Won) {
 			c.state.conflicts = append(c.state.conflicts, conflict)
 		}
 	}
@@ -184,11 +185,11 @@ func (x *computed) convert(v any) (any, error) {
 	if n, ok := v.(uint64); ok {
 		v = int64(n)
 	}
-	q, err := parseQuantity(v)
+	q, err := tree.ParseQuantity(v)
 	_, isText := v.(string)
 	switch isQuantity := x.shape == shapeQuantity; {
 	case !fits(x.shape, v), isQuantity && err != nil:
-		return nil, fmt.Errorf("must be %s, but is %s", shapeNames[x.shape], show(v))
+		return nil, fmt.Errorf("must be %s, but is %s", shapeNames[x.shape], tree.Show(v))
 	case isQuantity && !isText:
 		return q.String(), nil
 	}
@@ -269,7 +270,7 @@ func (c *computation) substituteLeaf(f *fieldNode) *fieldNode {
 	if f.value == nil || c.failed[f.computed] != nil {
 		return nil
 	}
-	if q, err := parseQuantity(f.value); f.computed.shape == shapeQuantity && err == nil {
+	if q, err := tree.ParseQuantity(f.value); f.computed.shape == shapeQuantity && err == nil {
 		f.quantity = &q
 	}
 	return f

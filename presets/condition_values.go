@@ -5,6 +5,8 @@ import (
 	"strings"
 
 	"github.com/google/cel-go/common/ast"
+
+	"github.com/virtwright/virtwright/presets/tree"
 )
 
 // A ConditionValue is a value that may make a VM, or its namespace, satisfy a condition.
@@ -157,7 +159,7 @@ func sampleOf(path []string) any {
 		return nil
 	}
 	if sample, ok := celValues[s.shape]; ok {
-		return cloneJSON(sample.value)
+		return tree.Clone(sample.value)
 	}
 	return "1"
 }

@@ -18,6 +18,7 @@ import (
 	"k8s.io/apiserver/pkg/cel/environment"
 
 	"github.com/virtwright/virtwright/api/v1alpha1"
+	"github.com/virtwright/virtwright/presets/tree"
 )
 
 const (
@@ -130,7 +131,7 @@ func (e *evaluation) holds(c expression) (bool, error) {
 	}
 	b, ok := v.(bool)
 	if !ok {
-		return false, fmt.Errorf("cannot use %s: it must be true or false, but is %s", c.name, show(v))
+		return false, fmt.Errorf("cannot use %s: it must be true or false, but is %s", c.name, tree.Show(v))
 	}
 	return b, nil
 }

@@ -7,6 +7,8 @@ import (
 	"strings"
 
 	"github.com/google/cel-go/common/ast"
+
+	"github.com/virtwright/virtwright/presets/tree"
 )
 
 // A demand is what conditions require of one field: one of a few values, or that it is absent.
@@ -174,7 +176,7 @@ func (d demand) and(o demand) demand {
 	switch {
 	case d.isLimited && o.isLimited:
 		out.values = slices.DeleteFunc(slices.Clone(d.values), func(v any) bool {
-			return !slices.ContainsFunc(o.values, func(w any) bool { return equalJSON(v, w) })
+			return !slices.ContainsFunc(o.values, func(w any) bool { return tree.Equal(v, w) })
 		})
 	case o.isLimited:
 		out.values = o.values

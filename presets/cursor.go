@@ -5,6 +5,7 @@ import (
 	"slices"
 
 	"github.com/virtwright/virtwright/presets/provenance"
+	"github.com/virtwright/virtwright/presets/tree"
 )
 
 // A cursor is one object, at a path of the VM that is expanded: its fields, if it exists, and its
@@ -51,7 +52,7 @@ func (c *cursor) record() *provenance.Node {
 
 func (c *cursor) child(name string) *cursor {
 	out := &cursor{state: c.state, layer: c.layer, parent: c, name: name, node: c.find(provenance.Segment{Name: name}), added: c.added, closed: c.closed}
-	if out.object = asObject(c.object[name]); out.object == nil && c.object[name] != nil {
+	if out.object = tree.AsObject(c.object[name]); out.object == nil && c.object[name] != nil {
 		out.closed = true
 		c.state.wrongType(out.path(), c.object[name], "an object")
 	}
@@ -68,7 +69,7 @@ func (c *cursor) element(name, key string, i int) *cursor {
 	}
 	list := c.state.record.Child(c.record(), provenance.Segment{Name: name})
 	out.node = c.state.record.Child(list, provenance.Segment{Name: key, Kind: provenance.Element})
-	out.object, _ = asList(c.object[name])[i].(map[string]any)
+	out.object, _ = tree.AsList(c.object[name])[i].(map[string]any)
 	out.added = out.added || list.Change == provenance.Added
 	if !out.added && out.node.Change != provenance.Added {
 		out.node.Index = int32(i)
@@ -120,7 +121,7 @@ func (c *cursor) ensure() bool {
 func (c *cursor) ensureField() {
 	c.record()
 	c.added = c.added || c.parent.added
-	if c.object = asObject(c.parent.object[c.name]); c.object != nil {
+	if c.object = tree.AsObject(c.parent.object[c.name]); c.object != nil {
 		return
 	}
 	c.object = map[string]any{}
@@ -132,7 +133,7 @@ func (c *cursor) appendElement() {
 	n := c.state.record.Child(c.parent.node, provenance.Segment{Name: c.name})
 	c.record()
 	c.object = map[string]any{}
-	was := asList(c.parent.object[c.name])
+	was := tree.AsList(c.parent.object[c.name])
 	list := slices.Concat(was, []any{c.object})
 	c.node.Index, c.node.NewElement = int32(len(was)), true
 	switch {
@@ -199,7 +200,7 @@ func (r *mergeState) setAt(p provenance.Path, value any, like map[string]any) {
 			obj, s = element, step.elem
 			continue
 		}
-		if sub := obj[p[i].Name]; sub != nil && !isObject(sub) {
+		if sub := obj[p[i].Name]; sub != nil && !tree.IsObject(sub) {
 			return
 		}
 		obj, s = child(obj, p[i].Name), step
@@ -216,7 +217,7 @@ func elementIn(obj map[string]any, p provenance.Path, list *schema, like map[str
 		return nil
 	}
 	if element := elementOf(elements, list, p[len(p)-1].Name); element != nil {
-		return asObject(element)
+		return tree.AsObject(element)
 	}
 	element := map[string]any{}
 	copyKeys(element, vmValue(like, p), list.keys)
@@ -226,13 +227,15 @@ func elementIn(obj map[string]any, p provenance.Path, list *schema, like map[str
 
 func copyKeys(to, from any, keys []listKey) {
 	for _, k := range keys {
-		copyDotted(to, from, k.field)
+		tree.Copy(to, from, k.field)
 	}
 }
 
 // unshare copies the objects and lists along p, so that a change there does not affect objects that
 // share them with r.
-func (r *mergeState) unshare(p provenance.Path) { r.root = asObject(unshared(r.root, vmSchema(), p)) }
+func (r *mergeState) unshare(p provenance.Path) {
+	r.root = tree.AsObject(unshared(r.root, vmSchema(), p))
+}
 
 func unshared(v any, s *schema, p provenance.Path) any {
 	descend := s != nil && len(p) > 1
@@ -262,7 +265,7 @@ func (r *mergeState) unset(p provenance.Path) {
 		delete(at, last.Name)
 	case []any:
 		if i := indexOf(at, vmSchema().at(p[:len(p)-1]).keys, last.Name); i >= 0 {
-			asObject(vmValue(r.root, p[:len(p)-2]))[p[len(p)-2].Name] = slices.Delete(at, i, i+1)
+			tree.AsObject(vmValue(r.root, p[:len(p)-2]))[p[len(p)-2].Name] = slices.Delete(at, i, i+1)
 		}
 	}
 }

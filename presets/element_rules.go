@@ -4,6 +4,7 @@ import (
 	"slices"
 
 	"github.com/virtwright/virtwright/presets/provenance"
+	"github.com/virtwright/virtwright/presets/tree"
 )
 
 // A pairing connects an element with the elements of the same name in other lists. They are added
@@ -70,7 +71,7 @@ func (l *layer) willReference(volume *fieldNode, template string) bool {
 		name := volume.find(p)
 		return name != nil && (name.value == template || l.state.trial && name.computed != nil)
 	})
-	return names && l.canAdd(volume) && (l.role.OutranksUser() || len(asObject(vmValue(l.state.root, volumesPath.With(volume.segment)))) <= 1)
+	return names && l.canAdd(volume) && (l.role.OutranksUser() || len(tree.AsObject(vmValue(l.state.root, volumesPath.With(volume.segment)))) <= 1)
 }
 
 // A uniqueElement is a kind of element that KubeVirt allows only once in a list.

@@ -6,6 +6,7 @@ import (
 	"strings"
 
 	"github.com/virtwright/virtwright/presets/provenance"
+	"github.com/virtwright/virtwright/presets/tree"
 )
 
 // EveryElement is the key of an element in defaults and overrides that stands for every element
@@ -18,7 +19,7 @@ var every = provenance.Segment{Name: EveryElement, Kind: provenance.AnyElement}
 // not.
 func namesEvery(keys []listKey, element map[string]any) string {
 	for _, k := range keys {
-		if v, _ := lookupDotted(element, k.field); v == EveryElement {
+		if v, _ := tree.Lookup(element, k.field); v == EveryElement {
 			return k.field
 		}
 	}
@@ -28,7 +29,7 @@ func namesEvery(keys []listKey, element map[string]any) string {
 // withoutKey removes the key of an element, and reports whether any other field is left.
 func withoutKey(element map[string]any, key string) bool {
 	name, rest, nested := strings.Cut(key, ".")
-	if !nested || !withoutKey(asObject(element[name]), rest) {
+	if !nested || !withoutKey(tree.AsObject(element[name]), rest) {
 		delete(element, name)
 	}
 	return len(element) > 0
@@ -63,7 +64,7 @@ func (r *mergeState) spreadEvery() {
 	}
 	without := r.rehearsal()
 	without.applyLayers()
-	chosen := asObject(cloneJSON(without.root))
+	chosen := tree.AsObject(tree.Clone(without.root))
 	without.applyPlatform(r.platform)
 	s := forEvery{without.root, chosen}
 	for i := range r.layers {
@@ -73,7 +74,7 @@ func (r *mergeState) spreadEvery() {
 
 // rehearsal returns a copy of r to which no layer was applied.
 func (r *mergeState) rehearsal() *mergeState {
-	root := asObject(cloneJSON(r.root))
+	root := tree.AsObject(tree.Clone(r.root))
 	out := &mergeState{
 		root: root, sentVMI: r.sentVMI, record: provenance.New(), stored: r.stored, keepsRunState: r.keepsRunState,
 		findInstancetype: r.findInstancetype, platform: r.platform, trial: r.trial,

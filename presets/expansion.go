@@ -5,13 +5,15 @@ import (
 	"slices"
 
 	"k8s.io/apimachinery/pkg/api/resource"
+
+	"github.com/virtwright/virtwright/presets/tree"
 )
 
 func (c contributions) expanded(vm map[string]any) map[string]any {
 	if c == (contributions{}) {
 		return vm
 	}
-	out := asObject(cloneJSON(vm))
+	out := tree.AsObject(tree.Clone(vm))
 	c.expand(child(child(out, "spec"), "template"))
 	return out
 }
@@ -35,13 +37,13 @@ func (c contributions) expand(template map[string]any) {
 
 func (c *contribution) apply(template, spec map[string]any) {
 	visitSetRows(c.field, c.spec, func(row contributedField, value any) {
-		if value = cloneJSON(value); row.apply != nil {
+		if value = tree.Clone(value); row.apply != nil {
 			row.apply(spec, value)
 			return
 		}
 		setField(spec, row.owns[0][len(templateSpec):], value, false)
 	})
-	for key, value := range asObject(c.spec["annotations"]) {
+	for key, value := range tree.AsObject(c.spec["annotations"]) {
 		if all := child(child(template, "metadata"), "annotations"); all[key] == nil {
 			all[key] = value
 		}
@@ -65,12 +67,12 @@ func applyTopology(spec, instancetype, preference map[string]any) {
 	if whole(cpu["sockets"])+whole(cpu["cores"])+whole(cpu["threads"]) > 0 {
 		return
 	}
-	guest, _ := lookupDotted(instancetype, "cpu.guest")
+	guest, _ := tree.Lookup(instancetype, "cpu.guest")
 	cpu["sockets"], cpu["cores"], cpu["threads"] = topology(whole(guest), preference)
 }
 
 func topology(guest int64, preference map[string]any) (sockets, cores, threads int64) {
-	preferred, _ := lookupDotted(preference, "cpu.preferredCPUTopology")
+	preferred, _ := tree.Lookup(preference, "cpu.preferredCPUTopology")
 	switch preferred {
 	case "cores", "preferCores":
 		return 1, guest, 1
@@ -85,11 +87,11 @@ func topology(guest int64, preference map[string]any) (sockets, cores, threads i
 func spread(guest int64, preference map[string]any) (sockets, cores, threads int64) {
 	ratio := int64(2)
 	for _, name := range []string{"preferSpreadSocketToCoreRatio", "cpu.spreadOptions.ratio"} {
-		if v, _ := lookupDotted(preference, name); whole(v) > 0 {
+		if v, _ := tree.Lookup(preference, name); whole(v) > 0 {
 			ratio = whole(v)
 		}
 	}
-	across, _ := lookupDotted(preference, "cpu.spreadOptions.across")
+	across, _ := tree.Lookup(preference, "cpu.spreadOptions.across")
 	switch {
 	case guest == 1:
 		return 1, 1, 1
@@ -102,9 +104,9 @@ func spread(guest int64, preference map[string]any) (sockets, cores, threads int
 }
 
 func applyOvercommit(spec, instancetype map[string]any) {
-	percent, _ := lookupDotted(instancetype, "memory.overcommitPercent")
-	guest, _ := lookupDotted(instancetype, "memory.guest")
-	size, err := parseQuantity(guest)
+	percent, _ := tree.Lookup(instancetype, "memory.overcommitPercent")
+	guest, _ := tree.Lookup(instancetype, "memory.guest")
+	size, err := tree.ParseQuantity(guest)
 	if whole(percent) <= 0 || err != nil {
 		return
 	}
@@ -128,9 +130,9 @@ func devicesOf(spec map[string]any) map[string]any { return child(child(spec, "d
 
 func objectsIn(obj map[string]any, name string) []map[string]any {
 	var out []map[string]any
-	for _, e := range asList(obj[name]) {
-		if isObject(e) {
-			out = append(out, asObject(e))
+	for _, e := range tree.AsList(obj[name]) {
+		if tree.IsObject(e) {
+			out = append(out, tree.AsObject(e))
 		}
 	}
 	return out
@@ -155,7 +157,7 @@ func target(disk map[string]any, kind string) map[string]any {
 	if kind == "disk" && disk["disk"] == nil && disk["cdrom"] == nil && disk["lun"] == nil {
 		disk["disk"] = map[string]any{}
 	}
-	return asObject(disk[kind])
+	return tree.AsObject(disk[kind])
 }
 
 func toTargets(kind, name string) func(map[string]any, any) {
@@ -180,7 +182,7 @@ func toDisks(name, bus string) func(map[string]any, any) {
 }
 
 func applySoundModel(spec map[string]any, value any) {
-	if sound := asObject(devicesOf(spec)["sound"]); sound != nil {
+	if sound := tree.AsObject(devicesOf(spec)["sound"]); sound != nil {
 		setUnset(sound, "model", value)
 	}
 }
@@ -206,7 +208,7 @@ func applyPanicModel(spec map[string]any, value any) {
 
 func applyHyperv(spec map[string]any, value any) {
 	hyperv := child(child(child(spec, "domain"), "features"), "hyperv")
-	for name, v := range asObject(value) {
+	for name, v := range tree.AsObject(value) {
 		if hyperv[name] == nil {
 			hyperv[name] = v
 		}
@@ -223,9 +225,9 @@ func applyClockOffset(spec map[string]any, value any) {
 
 func applyCPUFeatures(spec map[string]any, value any) {
 	cpu := child(child(spec, "domain"), "cpu")
-	has := asList(cpu["features"])
-	for _, e := range asList(value) {
-		if !slices.ContainsFunc(objectsIn(cpu, "features"), func(f map[string]any) bool { return f["name"] == asObject(e)["name"] }) {
+	has := tree.AsList(cpu["features"])
+	for _, e := range tree.AsList(value) {
+		if !slices.ContainsFunc(objectsIn(cpu, "features"), func(f map[string]any) bool { return f["name"] == tree.AsObject(e)["name"] }) {
 			has = append(has, e)
 		}
 	}
@@ -233,9 +235,9 @@ func applyCPUFeatures(spec map[string]any, value any) {
 }
 
 func applyFirmware(spec map[string]any, value any) {
-	prefers, chosen := asObject(value), map[string]any{}
-	bootloader, _ := lookupDotted(spec, "domain.firmware.bootloader")
-	maps.Copy(chosen, asObject(bootloader))
+	prefers, chosen := tree.AsObject(value), map[string]any{}
+	bootloader, _ := tree.Lookup(spec, "domain.firmware.bootloader")
+	maps.Copy(chosen, tree.AsObject(bootloader))
 	none := func() bool { return chosen["bios"] == nil && chosen["efi"] == nil }
 	if prefers["preferredUseBios"] == true && none() {
 		chosen["bios"] = map[string]any{}
@@ -255,7 +257,7 @@ func applyFirmware(spec map[string]any, value any) {
 }
 
 func complete(bootloader map[string]any, kind, name string, value any) {
-	if fields := asObject(bootloader[kind]); fields != nil && value != nil && fields[name] == nil {
+	if fields := tree.AsObject(bootloader[kind]); fields != nil && value != nil && fields[name] == nil {
 		fields[name] = value
 	}
 }

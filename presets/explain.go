@@ -10,6 +10,7 @@ import (
 
 	"github.com/virtwright/virtwright/api/v1alpha1"
 	"github.com/virtwright/virtwright/presets/provenance"
+	"github.com/virtwright/virtwright/presets/tree"
 )
 
 // An Explanation says where each field of an object came from, and how each preset affected it.
@@ -121,7 +122,7 @@ func origins(r *mergeState) []Origin {
 		}
 		o := Origin{Path: p, Value: v, User: true}
 		if n := r.record.At(p); n.IsDecided() {
-			o.By, o.Overruled, o.Was = r.record.Sources[n.Source], n.Overruled && !equalJSON(n.UserValue, v), n.UserValue
+			o.By, o.Overruled, o.Was = r.record.Sources[n.Source], n.Overruled && !tree.Equal(n.UserValue, v), n.UserValue
 			o.User = n.Overruled && !o.Overruled
 		}
 		out = append(out, o)
@@ -306,7 +307,7 @@ func (q *query) presetLabel(c *Compiled, effective *mergeState) string {
 		}
 		for _, meta := range []provenance.Path{provenance.Of("metadata"), templateMetadata} {
 			at := meta.Field("labels").Field(required.Key())
-			value, n := asText(vmValue(effective.root, at)), effective.record.At(at)
+			value, n := tree.AsText(vmValue(effective.root, at)), effective.record.At(at)
 			if n.IsDecided() && required.Matches(labels.Set{required.Key(): value}) {
 				return fmt.Sprintf(": preset %s sets %s=%s, and only labels of the author select presets",
 					effective.record.Sources[n.Source].Preset, required.Key(), value)
@@ -343,7 +344,7 @@ func (r *mergeState) contributedFields() []Origin {
 		if fields, isObject := v.(map[string]any); isObject && len(fields) == 0 && !x.contributorOf(p).owns(p) {
 			return // expansion created it
 		}
-		if !equalJSON(v, vmValue(r.root, p)) {
+		if !tree.Equal(v, vmValue(r.root, p)) {
 			out = append(out, Origin{Path: p, Value: v, ContributedBy: x.contributorOf(p).matcher})
 		}
 	})

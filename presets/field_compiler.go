@@ -12,6 +12,7 @@ import (
 	"k8s.io/apimachinery/pkg/util/validation/field"
 
 	"github.com/virtwright/virtwright/presets/provenance"
+	"github.com/virtwright/virtwright/presets/tree"
 )
 
 // A fieldNode is a node of a compiled partial VM: a leaf, or an object or list with children.
@@ -156,12 +157,12 @@ func (c *fieldCompiler) checkUniqueElements(list *fieldNode) {
 		key := leaf.path[len(s.list)].Name
 		if leaf.path[len(s.list)] == every {
 			if uniqueElementOf(leaf.path) == s {
-				c.fail(leaf.path, show(leaf.value), "a VM may have %s only once: name one element instead of *", s.what)
+				c.fail(leaf.path, tree.Show(leaf.value), "a VM may have %s only once: name one element instead of *", s.what)
 			}
 			return
 		}
 		if other, twice := first[s]; twice && other != key {
-			c.fail(leaf.path, show(leaf.value), "a VM may have %s only once: %s is one already", s.what, other)
+			c.fail(leaf.path, tree.Show(leaf.value), "a VM may have %s only once: %s is one already", s.what, other)
 		}
 		first[s] = key
 	})
@@ -238,7 +239,7 @@ func (c *fieldCompiler) scalar(out *fieldNode, value any, p provenance.Path) *fi
 		}
 	}
 	if out.schema.shape == shapeQuantity {
-		q, err := parseQuantity(value)
+		q, err := tree.ParseQuantity(value)
 		if err != nil {
 			c.fail(p, value, "must be %s", shapeNames[shapeQuantity])
 			return nil
@@ -299,7 +300,7 @@ func (f *fieldNode) visitLeaves(unkeyed bool, visit func(leaf *fieldNode, unkeye
 
 // expression returns the expression of a computed value, and whether value is one.
 func (c *fieldCompiler) expression(value any, p provenance.Path) (string, bool) {
-	fields := asObject(value)
+	fields := tree.AsObject(value)
 	if _, ok := fields[ComputedKey]; !ok {
 		return "", false
 	}
@@ -341,7 +342,7 @@ func (c *fieldCompiler) compute(out *fieldNode, text string, p provenance.Path) 
 
 func hasComputedKey(keys []listKey, element map[string]any) bool {
 	return slices.ContainsFunc(keys, func(k listKey) bool {
-		v, _ := lookupDotted(element, k.field)
-		return asObject(v)[ComputedKey] != nil
+		v, _ := tree.Lookup(element, k.field)
+		return tree.AsObject(v)[ComputedKey] != nil
 	})
 }

@@ -7,6 +7,7 @@ import (
 
 	"github.com/virtwright/virtwright/api/v1alpha1"
 	"github.com/virtwright/virtwright/presets/provenance"
+	"github.com/virtwright/virtwright/presets/tree"
 )
 
 func (e *Engine) result(x *expansion) (*Result, error) {
@@ -109,11 +110,11 @@ func (r *mergeState) wouldChange(shadow *mergeState, c *Compiled) []string {
 		}
 		is, would := vmValue(r.root, p), vmValue(shadow.root, p)
 		switch {
-		case equalJSON(is, would):
+		case tree.Equal(is, would):
 		case would == nil:
 			removed = append(removed, p.String())
 		default:
-			set = append(set, p.String()+"="+show(would))
+			set = append(set, p.String()+"="+tree.Show(would))
 		}
 	}
 	var lines []string

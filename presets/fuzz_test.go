@@ -3,6 +3,8 @@ package presets
 import (
 	"errors"
 	"testing"
+
+	"github.com/virtwright/virtwright/presets/tree"
 )
 
 // FuzzResolve resolves arbitrary objects, stored objects and owners. Nothing may panic, the patch
@@ -46,7 +48,7 @@ func checkAnswer(t *testing.T, e Engine, s *Snapshot, req Request, out *Result) 
 		}
 	}
 	got := roundTrip(apply(t, req.Object, out.Patch)) // the same spelling of large numbers
-	if want := roundTrip(out.Object()); !equalJSON(want, got) {
+	if want := roundTrip(out.Object()); !tree.Equal(want, got) {
 		t.Fatalf("patch %s makes\n%s\nnot\n%s", encode(out.Patch), encode(got), encode(want))
 	}
 	if len(req.OldObject) > 0 {

@@ -8,6 +8,7 @@ import (
 	"kubevirt.io/api/instancetype"
 
 	"github.com/virtwright/virtwright/presets/provenance"
+	"github.com/virtwright/virtwright/presets/tree"
 )
 
 // An InstancetypeFinder returns the spec of a matcher's instancetype or preference, as decoded
@@ -89,14 +90,14 @@ func (r *mergeState) contribution(name string, spec map[string]any) *contributio
 		return nil
 	}
 	out := &contribution{field: name}
-	fields := asObject(spec[name])
-	out.matcher.Name = asText(fields["name"])
-	out.matcher.Kind = matcherKinds[name][strings.ToLower(asText(fields["kind"]))]
+	fields := tree.AsObject(spec[name])
+	out.matcher.Name = tree.AsText(fields["name"])
+	out.matcher.Kind = matcherKinds[name][strings.ToLower(tree.AsText(fields["kind"]))]
 	if out.matcher.Name == "" || out.matcher.Kind == "" || r.findInstancetype == nil {
 		return out
 	}
-	stored, _ := lookupDotted(r.root, "status."+name+"Ref.controllerRevisionRef.name")
-	out.matcher.Revision, out.matcher.Stored = asText(fields["revisionName"]), asText(stored)
+	stored, _ := tree.Lookup(r.root, "status."+name+"Ref.controllerRevisionRef.name")
+	out.matcher.Revision, out.matcher.Stored = tree.AsText(fields["revisionName"]), tree.AsText(stored)
 	switch out.spec, out.err = r.findInstancetype(out.matcher); {
 	case out.err != nil:
 		out.spec = nil
@@ -110,7 +111,7 @@ func (r *mergeState) contribution(name string, spec map[string]any) *contributio
 // default's instancetype is skipped if the VM sets a field that it owns.
 func (r *mergeState) reserve(layers []layer, defaults bool) {
 	if r.sentVMI == nil {
-		spec := asObject(r.root["spec"])
+		spec := tree.AsObject(r.root["spec"])
 		after := r.matchersAfter(spec, layers)
 		r.contributions = r.contributionsOf(after)
 		if defaults && spec["instancetype"] == nil && r.contributions.instancetype != nil {
@@ -136,7 +137,7 @@ func (r *mergeState) matchersAfter(spec map[string]any, layers []layer) map[stri
 	sub := map[string]any{}
 	for _, p := range matcherPaths {
 		if v := spec[p[1].Name]; v != nil {
-			sub[p[1].Name] = cloneJSON(v)
+			sub[p[1].Name] = tree.Clone(v)
 		}
 	}
 	trial := &mergeState{root: map[string]any{"spec": sub}, record: provenance.New()}
@@ -176,7 +177,7 @@ func (r *mergeState) firstSet(c *contribution) provenance.Path {
 	}
 	for _, p := range owned {
 		v := vmValue(r.root, p)
-		if isWritten(v) && !(p.HasPrefix(templateAnnotations) && asObject(c.spec["annotations"])[p[len(p)-1].Name] == v) {
+		if isWritten(v) && !(p.HasPrefix(templateAnnotations) && tree.AsObject(c.spec["annotations"])[p[len(p)-1].Name] == v) {
 			return p
 		}
 	}

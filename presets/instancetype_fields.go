@@ -7,6 +7,7 @@ import (
 	kubevirtv1 "kubevirt.io/api/core/v1"
 
 	"github.com/virtwright/virtwright/presets/provenance"
+	"github.com/virtwright/virtwright/presets/tree"
 )
 
 // A contributedField says how one field of an instancetype or a preference changes a VM.
@@ -90,7 +91,7 @@ func visitSetRows(field string, spec map[string]any, visit func(contributedField
 		rows = preferenceRows
 	}
 	for _, row := range rows {
-		if v, ok := lookupDotted(spec, row.from); ok && isSet(v) {
+		if v, ok := tree.Lookup(spec, row.from); ok && isSet(v) {
 			visit(row, v)
 		}
 	}
@@ -107,7 +108,7 @@ func ownedBy(field string, spec map[string]any) []provenance.Path {
 		out = slices.Clone(sizes)
 	}
 	visitSetRows(field, spec, func(row contributedField, value any) { out = append(out, row.owned(value)...) })
-	for _, key := range slices.Sorted(maps.Keys(asObject(spec["annotations"]))) {
+	for _, key := range slices.Sorted(maps.Keys(tree.AsObject(spec["annotations"]))) {
 		out = append(out, templateAnnotations.Field(key))
 	}
 	return out
@@ -118,11 +119,11 @@ func (r contributedField) owned(value any) []provenance.Path {
 		return r.owns
 	}
 	out := slices.Clone(r.owns[1:])
-	for name := range asObject(value) {
+	for name := range tree.AsObject(value) {
 		out = append(out, r.owns[0].Field(name))
 	}
-	for _, e := range asList(value) {
-		out = append(out, r.owns[0].Element(asText(asObject(e)["name"])))
+	for _, e := range tree.AsList(value) {
+		out = append(out, r.owns[0].Element(tree.AsText(tree.AsObject(e)["name"])))
 	}
 	return out
 }
@@ -153,7 +154,7 @@ func child(obj map[string]any, name string) map[string]any {
 // preference that it gets at start. Named are its matchers; an inferred one has no name. Conflict
 // is a field of the instancetype that the VM sets, which KubeVirt rejects.
 func ExpandInstancetype(vm map[string]any, find InstancetypeFinder) (expanded map[string]any, named []Matcher, conflict provenance.Path) {
-	out := asObject(cloneJSON(vm))
+	out := tree.AsObject(tree.Clone(vm))
 	spec := child(out, "spec")
 	r := &mergeState{root: vm, findInstancetype: find}
 	all := r.contributionsOf(spec)
@@ -179,7 +180,7 @@ func addMissingDisks(spec map[string]any) {
 		used := func(d map[string]any) bool { return d["name"] == volume["name"] }
 		devices := devicesOf(spec)
 		if !slices.ContainsFunc(objectsIn(devices, "disks"), used) && !slices.ContainsFunc(objectsIn(devices, "filesystems"), used) {
-			disks := asList(devices["disks"])
+			disks := tree.AsList(devices["disks"])
 			devices["disks"] = append(slices.Clip(disks), map[string]any{"name": volume["name"]})
 		}
 	}
@@ -190,7 +191,7 @@ func addMissingDisks(spec map[string]any) {
 
 func withoutEmpty(vm map[string]any) map[string]any {
 	for _, at := range paths("domain.devices", "domain.clock", "domain.features.hyperv", "domain.features", "domain.cpu", "domain") {
-		if v := vmValue(vm, at); isObject(v) && isEmpty(v) {
+		if v := vmValue(vm, at); tree.IsObject(v) && tree.IsEmpty(v) {
 			(&mergeState{root: vm}).unset(at)
 		}
 	}
@@ -206,7 +207,7 @@ func CopyFields(to, from map[string]any, at ...provenance.Path) {
 	}
 	for _, p := range at {
 		if v := vmValue(from, p); v != nil {
-			r.setAt(p, cloneJSON(v), from)
+			r.setAt(p, tree.Clone(v), from)
 		}
 	}
 }

@@ -4,6 +4,7 @@ import (
 	"slices"
 
 	"github.com/virtwright/virtwright/presets/provenance"
+	"github.com/virtwright/virtwright/presets/tree"
 )
 
 // An omittedValue stands for a user value that was too large to record. It equals no other value.
@@ -13,7 +14,7 @@ const omittedField = "\x00lost" // marks an element with a known key and an omit
 
 func isOmitted(v any) bool {
 	_, lost := v.(omittedValue)
-	return lost || asObject(v)[omittedField] != nil
+	return lost || tree.AsObject(v)[omittedField] != nil
 }
 
 // unapply removes from an object the values that presets and the platform set, as a record says,
@@ -63,19 +64,19 @@ func (u unapply) decided(n *provenance.Node, v, was any, s *schema) (left any, d
 	case v == nil || s.shape == shapeAny:
 		return nil, true
 	}
-	return nil, !isObject(v) && !hasChildren(n)
+	return nil, !tree.IsObject(v) && !hasChildren(n)
 }
 
 // sameValue compares leaves: quantities by value. Objects are equal: their leaf is that they exist.
 func sameValue(was, v any, s *schema) bool {
-	bothObjects := s.shape != shapeAny && isObject(was) && isObject(v)
-	return equalJSON(was, v) || bothObjects || s.shape == shapeQuantity && sameQuantity(was, v)
+	bothObjects := s.shape != shapeAny && tree.IsObject(was) && tree.IsObject(v)
+	return tree.Equal(was, v) || bothObjects || s.shape == shapeQuantity && tree.SameQuantity(was, v)
 }
 
 func (u unapply) overruled(n *provenance.Node, v any) any {
 	switch {
 	case !n.TooLarge:
-		return cloneJSON(n.UserValue)
+		return tree.Clone(n.UserValue)
 	case !u.markOmitted:
 		return v
 	case n.Kind == provenance.Element:
@@ -93,7 +94,7 @@ func hasChildren(n *provenance.Node) bool {
 
 func (u unapply) fields(n *provenance.Node, fields map[string]any, was any, s *schema) any {
 	sentEmpty := n.EmptyByUser || len(fields) == 0 && !n.IsDecided()
-	before := asObject(was)
+	before := tree.AsObject(was)
 	for c := range n.Children() {
 		if left := u.value(c, fields[c.Name], before[c.Name], s.field(c.Name)); left != nil {
 			fields[c.Name] = left
@@ -113,7 +114,7 @@ func (u unapply) elements(n *provenance.Node, list []any, was any, s *schema) an
 	}
 	sentEmpty := n.EmptyByUser || len(list) == 0 && !n.IsDecided()
 	for c := range n.Children() {
-		list = u.element(c, list, asList(was), s)
+		list = u.element(c, list, tree.AsList(was), s)
 	}
 	if len(list) == 0 && !sentEmpty {
 		return nil
@@ -148,7 +149,7 @@ func (u unapply) restoreChildren(n *provenance.Node, s *schema) any {
 	} else {
 		restored = u.fields(n, map[string]any{}, nil, s)
 	}
-	if isEmpty(restored) {
+	if tree.IsEmpty(restored) {
 		return nil
 	}
 	return restored
@@ -162,12 +163,12 @@ func (r *mergeState) kind() Kind {
 }
 
 func (r *mergeState) storedProvenance() string {
-	return asText(vmValue(r.root, provenanceOn(r.kind())))
+	return tree.AsText(vmValue(r.root, provenanceOn(r.kind())))
 }
 
 func (r *mergeState) discardProvenance() {
 	at := provenanceOn(r.kind())
-	delete(asObject(vmValue(r.root, at[:len(at)-1])), at[len(at)-1].Name)
+	delete(tree.AsObject(vmValue(r.root, at[:len(at)-1])), at[len(at)-1].Name)
 	r.record.Ensure(at).Change = provenance.Removed
 }
 
@@ -177,7 +178,7 @@ func (r *mergeState) dropProvenance(claim *provenance.Record) {
 	p := provenanceOn(r.kind())
 	r.unset(p)
 	for depth := len(p) - 1; depth > 0 && (p[depth-1].Name == "annotations" || p[depth-1].Name == "metadata"); depth-- {
-		fields := asObject(vmValue(r.root, p[:depth]))
+		fields := tree.AsObject(vmValue(r.root, p[:depth]))
 		n := claim.At(p[:depth])
 		if fields == nil || len(fields) > 0 || n != nil && n.EmptyByUser {
 			return

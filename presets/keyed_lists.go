@@ -9,6 +9,7 @@ import (
 	"k8s.io/apimachinery/pkg/util/validation/field"
 
 	"github.com/virtwright/virtwright/presets/provenance"
+	"github.com/virtwright/virtwright/presets/tree"
 )
 
 // maxElements bounds the keyed lists of a VM, and with them the cost of a request. KubeVirt allows
@@ -21,7 +22,7 @@ func elementKey(keys []listKey, fields map[string]any) (key, missing string) {
 		return "", "key" // the object has another shape than its schema
 	}
 	if len(keys) == 1 {
-		v, ok := lookupDotted(fields, keys[0].field)
+		v, ok := tree.Lookup(fields, keys[0].field)
 		if !ok || v == "" {
 			return "", keys[0].field
 		}
@@ -31,7 +32,7 @@ func elementKey(keys []listKey, fields map[string]any) (key, missing string) {
 	some := false
 	for i, k := range keys {
 		values[i] = k.absent
-		if v, ok := lookupDotted(fields, k.field); ok && v != "" {
+		if v, ok := tree.Lookup(fields, k.field); ok && v != "" {
 			values[i], some = keyText(v), true
 		}
 	}
@@ -48,38 +49,9 @@ func keyText(v any) string {
 	return fmt.Sprint(v)
 }
 
-func lookupDotted(fields map[string]any, dotted string) (any, bool) {
-	name, rest, deeper := strings.Cut(dotted, ".")
-	v, ok := fields[name]
-	if !deeper {
-		return v, ok && v != nil
-	}
-	sub, isMap := v.(map[string]any)
-	if !isMap {
-		return nil, false
-	}
-	return lookupDotted(sub, rest)
-}
-
-func copyDotted(to, from any, dotted string) {
-	name, rest, deeper := strings.Cut(dotted, ".")
-	target := asObject(to)
-	v, ok := asObject(from)[name]
-	switch {
-	case !ok || target == nil:
-	case !deeper:
-		target[name] = v
-	default:
-		if target[name] == nil {
-			target[name] = map[string]any{}
-		}
-		copyDotted(target[name], v, rest)
-	}
-}
-
 func indexOf(list []any, keys []listKey, key string) int {
 	return slices.IndexFunc(list, func(e any) bool {
-		got, missing := elementKey(keys, asObject(e))
+		got, missing := elementKey(keys, tree.AsObject(e))
 		return missing == "" && got == key
 	})
 }
@@ -93,7 +65,7 @@ func nextIndexOf(list []any, keys []listKey, key string, i int) int {
 }
 
 func keyOf(e any, s *schema) string {
-	key, _ := elementKey(s.keys, asObject(e))
+	key, _ := elementKey(s.keys, tree.AsObject(e))
 	return key
 }
 
@@ -107,7 +79,7 @@ func elementOf(list []any, s *schema, key string) any {
 func hasUniqueKeys(v any, s *schema) bool {
 	list, ok := v.([]any)
 	for i, e := range list {
-		if key, missing := elementKey(s.keys, asObject(e)); missing != "" || indexOf(list[:i], s.keys, key) >= 0 {
+		if key, missing := elementKey(s.keys, tree.AsObject(e)); missing != "" || indexOf(list[:i], s.keys, key) >= 0 {
 			return false
 		}
 	}
@@ -117,10 +89,10 @@ func hasUniqueKeys(v any, s *schema) bool {
 // elementsAt yields the elements of the list at p, with their paths. The list may change meanwhile.
 func elementsAt(root map[string]any, p provenance.Path) iter.Seq2[provenance.Path, any] {
 	return func(yield func(provenance.Path, any) bool) {
-		list := asList(vmValue(root, p))
+		list := tree.AsList(vmValue(root, p))
 		keys := vmSchema().at(p).keys
 		for _, e := range slices.Clone(list) {
-			key, missing := elementKey(keys, asObject(e))
+			key, missing := elementKey(keys, tree.AsObject(e))
 			if missing == "" && !yield(p.Element(key), e) {
 				return
 			}
@@ -188,6 +160,6 @@ func (r *mergeState) checkElements(list []any, keys []listKey, path string) bool
 
 func hasName(elements []any, name any) bool {
 	return name != nil && slices.ContainsFunc(elements, func(e any) bool {
-		return equalJSON(asObject(e)["name"], name)
+		return tree.Equal(tree.AsObject(e)["name"], name)
 	})
 }

@@ -8,6 +8,7 @@ import (
 
 	"github.com/virtwright/virtwright/api/v1alpha1"
 	"github.com/virtwright/virtwright/presets/provenance"
+	"github.com/virtwright/virtwright/presets/tree"
 )
 
 // Launches reports whether any preset acts when VMIs are created.
@@ -60,16 +61,16 @@ func launchRequest(req Request) (Request, error) {
 	if err := encoder.Encode(instance); err != nil {
 		return Request{}, &Malformed{What: "object", Err: err}
 	}
-	copied := asObject(cloneJSON(instance))
+	copied := tree.AsObject(tree.Clone(instance))
 	return Request{Kind: VirtualMachineInstance, Object: raw.Bytes(), Decoded: copied, Namespace: req.Namespace, Owner: req.Object}, nil
 }
 
 // vmiOf returns the VMI of a VM, as a lifecycle controller creates it.
 func vmiOf(vm map[string]any) map[string]any {
-	from := asObject(vmValue(vm, template))
+	from := tree.AsObject(vmValue(vm, template))
 	meta := map[string]any{}
-	copyFields(meta, asObject(from["metadata"]), "labels", "annotations")
-	copyFields(meta, asObject(vm["metadata"]), "name", "namespace")
+	copyFields(meta, tree.AsObject(from["metadata"]), "labels", "annotations")
+	copyFields(meta, tree.AsObject(vm["metadata"]), "name", "namespace")
 	out := map[string]any{"apiVersion": vm["apiVersion"], "kind": string(VirtualMachineInstance), "metadata": meta}
 	copyFields(out, from, "spec")
 	return out
@@ -79,7 +80,7 @@ func vmiOf(vm map[string]any) map[string]any {
 // from the record and the maxima of CPU and memory hotplug. It may report false if that is
 // expensive to find out. Vm is decoded JSON and stays as it is.
 func (e *Engine) LaunchKeepsTemplate(s *Snapshot, vm map[string]any, namespace Namespace) bool {
-	meta, templated := asObject(vm["metadata"]), asObject(vmValue(vm, templateMetadata))
+	meta, templated := tree.AsObject(vm["metadata"]), tree.AsObject(vmValue(vm, templateMetadata))
 	if s.rollouts != nil && s.launches {
 		return false
 	}
@@ -99,7 +100,7 @@ func (e *Engine) LaunchKeepsTemplate(s *Snapshot, vm map[string]any, namespace N
 }
 
 func steers(meta map[string]any) bool {
-	annotations := asObject(meta["annotations"])
+	annotations := tree.AsObject(meta["annotations"])
 	return annotations[v1alpha1.AnnotationPresets] != nil || annotations[v1alpha1.AnnotationExclude] != nil
 }
 
@@ -138,7 +139,7 @@ func (r *mergeState) adoptOwner(raw []byte) (*ownerVM, error) {
 	if problems := checkRequiredParents(root); len(problems) > 0 {
 		return nil, &Rejection{Problems: problems}
 	}
-	stored := readable(provenance.Decode(asText(vmValue(root, provenanceOn(VirtualMachine)))))
+	stored := readable(provenance.Decode(tree.AsText(vmValue(root, provenanceOn(VirtualMachine)))))
 	o := &ownerVM{root: root, record: cmp.Or(stored, provenance.New())}
 	for p, n := range o.record.Decided() {
 		if p.HasPrefix(template) && len(p) > len(template) {
@@ -160,7 +161,7 @@ var (
 // inherit records that s decided p on the VM, unless the controller changed the field.
 func (r *mergeState) inherit(o *ownerVM, p provenance.Path, s provenance.Source) {
 	was, is := vmValue(o.root, p), vmValue(r.root, p)
-	if is == nil && s.Role != provenance.Remove || is != nil && !equalJSON(was, is) {
+	if is == nil && s.Role != provenance.Remove || is != nil && !tree.Equal(was, is) {
 		return
 	}
 	from, at := o.record.At(p), r.record.Set(p, r.addSource(s, nil))
@@ -186,11 +187,11 @@ func (r *mergeState) indexElements(n *provenance.Node, v any, s *schema) {
 
 // view returns the VMI as the user wrote it, with the labels and annotations of the VM.
 func (o *ownerVM) view(r *mergeState) map[string]any {
-	view := asObject(cloneJSON(r.root))
+	view := tree.AsObject(tree.Clone(r.root))
 	keepUserIntent(view, r.record)
-	vm := map[string]any{"metadata": cloneJSON(o.root["metadata"])}
+	vm := map[string]any{"metadata": tree.Clone(o.root["metadata"])}
 	keepUserIntent(vm, o.record)
-	copyFields(asObject(view["metadata"]), asObject(vm["metadata"]), "labels", "annotations")
+	copyFields(tree.AsObject(view["metadata"]), tree.AsObject(vm["metadata"]), "labels", "annotations")
 	return view
 }
 

@@ -7,6 +7,7 @@ import (
 	"strings"
 
 	"github.com/virtwright/virtwright/presets/provenance"
+	"github.com/virtwright/virtwright/presets/tree"
 )
 
 // eachLeaf visits the leaves of v: scalars, atomic lists and empty containers.
@@ -115,7 +116,7 @@ func dropAnnotation(root map[string]any) {
 // emptyMetadata reports whether want and got are equal but for metadata objects that hold nothing.
 func emptyMetadata(want, got map[string]any) bool {
 	prune := func(root map[string]any) map[string]any {
-		root, _ = cloneJSON(root).(map[string]any)
+		root, _ = tree.Clone(root).(map[string]any)
 		meta, _ := root["metadata"].(map[string]any)
 		if a, ok := meta["annotations"].(map[string]any); ok && len(a) == 0 {
 			delete(meta, "annotations")
@@ -125,7 +126,7 @@ func emptyMetadata(want, got map[string]any) bool {
 		}
 		return root
 	}
-	return equalJSON(prune(want), prune(got))
+	return tree.Equal(prune(want), prune(got))
 }
 
 func copyField(from, to map[string]any, parent, name string) {

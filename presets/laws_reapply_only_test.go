@@ -10,6 +10,7 @@ import (
 
 	"github.com/virtwright/virtwright/api/v1alpha1"
 	"github.com/virtwright/virtwright/presets/provenance"
+	"github.com/virtwright/virtwright/presets/tree"
 	"github.com/virtwright/virtwright/test/cases"
 )
 
@@ -47,7 +48,7 @@ func (c revisionCase) reapply(t *testing.T, stored map[string]any, now []*Compil
 		meta = map[string]any{}
 		sent["metadata"] = meta
 	}
-	all := asObject(meta["annotations"])
+	all := tree.AsObject(meta["annotations"])
 	if all == nil {
 		all = map[string]any{}
 		meta["annotations"] = all
@@ -71,7 +72,7 @@ func (c revisionCase) reapply(t *testing.T, stored map[string]any, now []*Compil
 func withoutReapply(vm map[string]any) map[string]any {
 	out := roundTrip(vm)
 	if meta, ok := out["metadata"].(map[string]any); ok {
-		delete(asObject(meta["annotations"]), v1alpha1.AnnotationReapply)
+		delete(tree.AsObject(meta["annotations"]), v1alpha1.AnnotationReapply)
 	}
 	return normalized(out)
 }
@@ -152,8 +153,8 @@ func TestLawReapplyLeavesUnkeptRevisions(t *testing.T) {
 		for p, n := range created.Record.Decided() {
 			by := created.Record.Sources[n.Source]
 			was, is := vmValue(stored, p), vmValue(after, p)
-			if by.Preset != only && !p.InList() && by.Role != provenance.Platform && !isObject(was) && !isObject(is) && !equalJSON(was, is) {
-				t.Errorf("%s of %s was %s and is %s\nstored %s\nafter %s", p, by, show(was), show(is), encode(stored), encode(after))
+			if by.Preset != only && !p.InList() && by.Role != provenance.Platform && !tree.IsObject(was) && !tree.IsObject(is) && !tree.Equal(was, is) {
+				t.Errorf("%s of %s was %s and is %s\nstored %s\nafter %s", p, by, tree.Show(was), tree.Show(is), encode(stored), encode(after))
 			}
 		}
 	})
@@ -278,7 +279,7 @@ func TestReapplyKeepsAlternativesOfUnkeptRevisions(t *testing.T) {
 			t.Fatal(err)
 		}
 		loader := provenance.Of("spec", "template", "spec", "domain", "firmware", "bootloader")
-		if got := vmValue(out.Object(), loader); !equalJSON(got, map[string]any{"efi": map[string]any{"secureBoot": false}}) {
+		if got := vmValue(out.Object(), loader); !tree.Equal(got, map[string]any{"efi": map[string]any{"secureBoot": false}}) {
 			t.Errorf("bios %v: the boot loader is %s", bios, encode(got.(map[string]any)))
 		}
 	}

@@ -15,6 +15,7 @@ import (
 
 	"github.com/virtwright/virtwright/api/v1alpha1"
 	"github.com/virtwright/virtwright/presets/provenance"
+	"github.com/virtwright/virtwright/presets/tree"
 	"github.com/virtwright/virtwright/test/cases"
 )
 
@@ -179,7 +180,7 @@ func TestLawRestoringKeepsValues(t *testing.T) {
 		}
 		eachLeaf(stored, vmSchema(), nil, func(p provenance.Path, v any) {
 			is := vmValue(got, p)
-			if p.HasPrefix(provenanceOn(VirtualMachine)) || equalJSON(v, is) || isObject(v) && isObject(is) {
+			if p.HasPrefix(provenanceOn(VirtualMachine)) || tree.Equal(v, is) || tree.IsObject(v) && tree.IsObject(is) {
 				return
 			}
 			for depth := range p { // an override of a choice decides above it
@@ -187,7 +188,7 @@ func TestLawRestoringKeepsValues(t *testing.T) {
 					return
 				}
 			}
-			t.Errorf("%s changed from %s to %s\nstored %s", p, show(v), show(is), encode(stored))
+			t.Errorf("%s changed from %s to %s\nstored %s", p, tree.Show(v), tree.Show(is), encode(stored))
 		})
 		intent := roundTrip(out.Object())
 		keepUserIntent(intent, out.Record)
@@ -216,7 +217,7 @@ func TestLawPatchIsMinimalAndRight(t *testing.T) {
 			t.Errorf("unknown fields changed: %s", diff)
 		}
 		for _, op := range out.Patch {
-			if was := pointer(roundTrip(c.vm), op.Path); op.Operation == "replace" && equalJSON(was, op.Value) {
+			if was := pointer(roundTrip(c.vm), op.Path); op.Operation == "replace" && tree.Equal(was, op.Value) {
 				t.Errorf("operation %v changes nothing", op)
 			}
 		}
@@ -234,8 +235,8 @@ func TestLawDefaultsNeverChangeUserLeaves(t *testing.T) {
 					return
 				}
 			}
-			if !equalJSON(v, is) {
-				t.Errorf("a default changed %s from %s to %s", p, show(v), show(is))
+			if !tree.Equal(v, is) {
+				t.Errorf("a default changed %s from %s to %s", p, tree.Show(v), tree.Show(is))
 			}
 		})
 	})
@@ -260,7 +261,7 @@ func TestLawProvenanceIsComplete(t *testing.T) {
 			_, ours := rec.SourceOf(p)
 			was := vmValue(c.vm, p)
 			if was == nil && !ours {
-				t.Errorf("%s = %s came from nowhere", p, show(v))
+				t.Errorf("%s = %s came from nowhere", p, tree.Show(v))
 			}
 			if ours && was != nil && !rec.At(p).Overruled {
 				t.Errorf("%s is the user's, but the record has it as %v", p, rec.Sources[rec.At(p).Source])
@@ -281,7 +282,7 @@ func TestLawSendingTheSameAgainChangesNothing(t *testing.T) {
 	checkLaw(t, func(t *testing.T, c lawCase) {
 		stored := roundTrip(c.resolve(t, c.vm, c.presets).Object())
 		for reason, sent := range map[string]map[string]any{"the whole VM": relabelled(stored), "the sparse VM": c.vm} {
-			if equalJSON(withoutRunState(sent["spec"]), withoutRunState(stored["spec"])) && equalJSON(vmValue(sent, vmLabels), vmValue(stored, vmLabels)) {
+			if tree.Equal(withoutRunState(sent["spec"]), withoutRunState(stored["spec"])) && tree.Equal(vmValue(sent, vmLabels), vmValue(stored, vmLabels)) {
 				continue // only annotations changed
 			}
 			out := c.request(t, c.presets, Request{Kind: VirtualMachine, Object: encode(sent), OldObject: encode(stored)})
@@ -326,7 +327,7 @@ func TestLawRequireIsTheOppositeOfForbid(t *testing.T) {
 				out, err := c.engine.Resolve(t.Context(), snapshot, Request{Kind: VirtualMachine, Object: encode(c.vm), Namespace: Namespace{Name: "ns"}})
 				if err != nil {
 					rejected++
-				} else if !equalJSON(roundTrip(out.Object())["spec"], roundTrip(plain.Object())["spec"]) {
+				} else if !tree.Equal(roundTrip(out.Object())["spec"], roundTrip(plain.Object())["spec"]) {
 					t.Errorf("a rule on %s changes the VM", p)
 				}
 			}

@@ -10,6 +10,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"github.com/virtwright/virtwright/presets/provenance"
+	"github.com/virtwright/virtwright/presets/tree"
 )
 
 // edited is a manifest with a few changes: fields removed, and fields of another random manifest
@@ -110,7 +111,7 @@ func withoutRemoved(at map[string]any, before any, to map[string]any) map[string
 // editedFields makes in the stored object the changes from before to manifest, by field and by
 // element, as a person does with kubectl edit.
 func editedFields(stored, before, manifest any, s *schema) any {
-	if equalJSON(before, manifest) {
+	if tree.Equal(before, manifest) {
 		return stored
 	}
 	switch to := manifest.(type) {
@@ -251,11 +252,11 @@ func TestLawPathIndependence(t *testing.T) {
 				is, n := vmValue(intent, p), firstDecided(step.record.At(p))
 				// So does an object that an author has emptied, and that presets had filled.
 				was := vmValue(step.stored, p)
-				if (equalJSON(v, was) || isObject(v) && isObject(was)) && firstDecided(step.before.At(p)) != nil {
+				if (tree.Equal(v, was) || tree.IsObject(v) && tree.IsObject(was)) && firstDecided(step.before.At(p)) != nil {
 					given[p.String()] = true
 				}
-				if !equalJSON(v, is) && !(isObject(v) && isObject(is)) && n == nil && !given[p.String()] && !underOverruled(step.record, p) {
-					t.Errorf("%s: %s is %s in the manifest and %s in the intent", step.client, p, show(v), show(is))
+				if !tree.Equal(v, is) && !(tree.IsObject(v) && tree.IsObject(is)) && n == nil && !given[p.String()] && !underOverruled(step.record, p) {
+					t.Errorf("%s: %s is %s in the manifest and %s in the intent", step.client, p, tree.Show(v), tree.Show(is))
 				}
 			})
 		})
@@ -284,11 +285,11 @@ func TestLawUpdatesMoveOnlyWhatTheyConcern(t *testing.T) {
 			moved := normalized(step.got)
 			eachLeaf(normalized(step.stored), vmSchema(), nil, func(p provenance.Path, v any) {
 				is := vmValue(moved, p)
-				if equalJSON(v, is) || isObject(v) && isObject(is) || step.concerned(from, to, p) || underOverruled(step.before, p) || underOverruled(step.record, p) ||
-					vmValue(step.sent, p) != nil && !equalJSON(v, vmValue(step.sent, p)) {
+				if tree.Equal(v, is) || tree.IsObject(v) && tree.IsObject(is) || step.concerned(from, to, p) || underOverruled(step.before, p) || underOverruled(step.record, p) ||
+					vmValue(step.sent, p) != nil && !tree.Equal(v, vmValue(step.sent, p)) {
 					return
 				}
-				t.Errorf("%s: %s moved from %s to %s\nA %s\nB %s", step.client, p, show(v), show(is), encode(from), encode(to))
+				t.Errorf("%s: %s moved from %s to %s\nA %s\nB %s", step.client, p, tree.Show(v), tree.Show(is), encode(from), encode(to))
 			})
 		})
 	})
@@ -307,20 +308,20 @@ func (step lawStep) concerned(from, to map[string]any, p provenance.Path) bool {
 	s := vmSchema()
 	for i, seg := range p {
 		a, b := vmValue(from, p[:i+1]), vmValue(to, p[:i+1])
-		if i == len(p)-1 && !equalJSON(a, b) || seg.Kind == provenance.Element && (a == nil) != (b == nil) || step.removed(p[:i+1]) {
+		if i == len(p)-1 && !tree.Equal(a, b) || seg.Kind == provenance.Element && (a == nil) != (b == nil) || step.removed(p[:i+1]) {
 			return true
 		}
 		for _, name := range s.alternatives[seg.Name] {
 			alternative := p[:i:i].Field(name)
 			chosen := vmValue(step.sent, alternative) != nil && vmValue(step.stored, alternative) == nil
-			if chosen || !equalJSON(vmValue(from, alternative), vmValue(to, alternative)) {
+			if chosen || !tree.Equal(vmValue(from, alternative), vmValue(to, alternative)) {
 				return true
 			}
 		}
 		if l := pairingOf(p[:i+1]); l != nil && a == nil && b == nil {
 			for _, list := range l.partners {
 				partner := append(slices.Clone(templateSpec), list...).With(seg)
-				if step.removed(partner) || !equalJSON(vmValue(from, partner), vmValue(to, partner)) {
+				if step.removed(partner) || !tree.Equal(vmValue(from, partner), vmValue(to, partner)) {
 					return true
 				}
 			}
@@ -350,7 +351,7 @@ func TestLawSparseHandsOver(t *testing.T) {
 		full := roundTrip(created.Object())
 		clearRecord(full)
 		stored := roundTrip(c.resolve(t, full, nil).Object())
-		if cmp.Diff(normalized(full), normalized(stored)) != "" || equalJSON(withoutRunState(c.vm["spec"]), withoutRunState(stored["spec"])) {
+		if cmp.Diff(normalized(full), normalized(stored)) != "" || tree.Equal(withoutRunState(c.vm["spec"]), withoutRunState(stored["spec"])) {
 			return // the platform completes what presets removed, or only annotations would change
 		}
 		replace := func(old map[string]any) (*Result, map[string]any) {

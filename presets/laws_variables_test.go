@@ -10,6 +10,7 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
+	"github.com/virtwright/virtwright/presets/tree"
 	"github.com/virtwright/virtwright/test/cases"
 )
 
@@ -20,7 +21,7 @@ func TestLawVariablesStandForTheirExpressions(t *testing.T) {
 		g := generator{Rand: c.Rand, sparseness: 95, computes: true, mayFail: c.seed%2 == 0}
 		part := []string{"defaults", "overrides"}[c.Intn(2)]
 		plain := map[string]any{part: g.vm()}
-		withNames, _ := cloneJSON(plain).(map[string]any)
+		withNames, _ := tree.Clone(plain).(map[string]any)
 		var definitions []any
 		withNames[part] = nameExpressions(g, withNames[part], &definitions)
 		if withNames["variables"] = definitions; len(definitions) > 0 {

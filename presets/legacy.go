@@ -11,6 +11,7 @@ import (
 
 	"github.com/virtwright/virtwright/api/v1alpha1"
 	"github.com/virtwright/virtwright/presets/provenance"
+	"github.com/virtwright/virtwright/presets/tree"
 )
 
 const (
@@ -73,7 +74,7 @@ func legacyDomain(p *kubevirtv1.VirtualMachineInstancePreset) (map[string]any, e
 
 // legacyExcluded is as strict as KubeVirt, which accepts only the word true.
 func (r *mergeState) legacyExcluded() bool {
-	return asObject(asObject(r.sentVMI["metadata"])["annotations"])[legacyExclude] == "true"
+	return tree.AsObject(tree.AsObject(r.sentVMI["metadata"])["annotations"])[legacyExclude] == "true"
 }
 
 func (r *mergeState) legacyConflicts() field.ErrorList {
@@ -81,7 +82,7 @@ func (r *mergeState) legacyConflicts() field.ErrorList {
 	for _, c := range r.conflicts {
 		if c.legacy {
 			errs = append(errs, field.Forbidden(field.NewPath(c.Path), fmt.Sprintf(
-				"VirtualMachineInstancePresets %s and %s both match and differ: %s and %s", c.Winner, c.Loser, show(c.Won), show(c.Lost))))
+				"VirtualMachineInstancePresets %s and %s both match and differ: %s and %s", c.Winner, c.Loser, tree.Show(c.Won), tree.Show(c.Lost))))
 		}
 	}
 	return errs

@@ -9,6 +9,7 @@ import (
 	kjson "sigs.k8s.io/json"
 
 	"github.com/virtwright/virtwright/presets/provenance"
+	"github.com/virtwright/virtwright/presets/tree"
 )
 
 // decode parses a JSON object. Integers stay integers.
@@ -39,7 +40,7 @@ func loadDecoded(kind Kind, raw []byte, obj map[string]any) (*mergeState, error)
 	if err != nil {
 		return nil, err
 	}
-	if suspicious(raw) {
+	if tree.MayHaveHugeQuantity(raw) {
 		if problems := hugeQuantities(r.root, vmSchema(), ""); len(problems) > 0 {
 			return nil, r.rejection(problems)
 		}
@@ -67,7 +68,7 @@ func newMergeState(kind Kind, obj map[string]any) (*mergeState, error) {
 func wrap(instance map[string]any) map[string]any {
 	template, identity := map[string]any{}, map[string]any{}
 	copyFields(template, instance, "metadata", "spec")
-	copyFields(identity, asObject(instance["metadata"]), "name", "generateName", "namespace")
+	copyFields(identity, tree.AsObject(instance["metadata"]), "name", "generateName", "namespace")
 	return map[string]any{
 		"apiVersion": instance["apiVersion"], "kind": string(VirtualMachine),
 		"metadata": identity, "spec": map[string]any{"template": template},
@@ -79,7 +80,7 @@ func (r *mergeState) unwrap() map[string]any {
 		return r.root
 	}
 	out := maps.Clone(r.sentVMI)
-	copyFields(out, asObject(vmValue(r.root, template)), "metadata", "spec")
+	copyFields(out, tree.AsObject(vmValue(r.root, template)), "metadata", "spec")
 	return out
 }
 
@@ -103,7 +104,7 @@ var requiredParentPaths = []provenance.Path{
 func checkRequiredParents(root map[string]any) field.ErrorList {
 	var errs field.ErrorList
 	for _, p := range requiredParentPaths {
-		if v := vmValue(root, p); v != nil && !isObject(v) {
+		if v := vmValue(root, p); v != nil && !tree.IsObject(v) {
 			errs = append(errs, field.TypeInvalid(field.NewPath(p.String()), v, "must be an object"))
 		}
 	}
@@ -125,7 +126,7 @@ func withField(obj map[string]any, names []string) (map[string]any, bool) {
 		}
 		return obj, false
 	}
-	filled, changed := withField(asObject(obj[names[0]]), names[1:])
+	filled, changed := withField(tree.AsObject(obj[names[0]]), names[1:])
 	if !changed {
 		return obj, false
 	}

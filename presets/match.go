@@ -12,6 +12,8 @@ import (
 
 	"github.com/virtwright/virtwright/api/v1alpha1"
 	"github.com/virtwright/virtwright/presets/provenance"
+	"github.com/virtwright/virtwright/presets/spelling"
+	"github.com/virtwright/virtwright/presets/tree"
 )
 
 type query struct {
@@ -247,14 +249,14 @@ func (s *Snapshot) addNamed(q *query, m *matchResult, keep func(*Compiled)) fiel
 func (s *Snapshot) suggestion(namespace, ref string) string {
 	refs := s.refs(namespace)
 	name, _ := SplitRef(ref)
-	best := Nearest(ref, slices.Values(refs))
+	best := spelling.Nearest(ref, slices.Values(refs))
 	for _, candidate := range refs { // the same or a similar name, in any scope
 		other, _ := SplitRef(candidate)
 		if other == name {
 			best = candidate
 			break
 		}
-		if best == "" && Nearest(name, slices.Values([]string{other})) != "" {
+		if best == "" && spelling.Nearest(name, slices.Values([]string{other})) != "" {
 			best = candidate
 		}
 	}
@@ -268,7 +270,7 @@ func (s *Snapshot) suggestion(namespace, ref string) string {
 func matchLabels(sets ...any) labels.Set {
 	out := labels.Set{}
 	for _, set := range sets {
-		for k, v := range asObject(set) {
+		for k, v := range tree.AsObject(set) {
 			if text, ok := v.(string); ok {
 				out[k] = text
 			}

@@ -4,6 +4,7 @@ import (
 	"slices"
 
 	"github.com/virtwright/virtwright/presets/provenance"
+	"github.com/virtwright/virtwright/presets/tree"
 )
 
 // applyFields merges fields into the object at c. A default sets a field that is absent, or that a
@@ -65,7 +66,7 @@ func (l *layer) replaceChoice(f *fieldNode, c *cursor) bool {
 }
 
 func (l *layer) mayReplaceAll(value any, n *provenance.Node) bool {
-	if fields := asObject(value); len(fields) > 0 {
+	if fields := tree.AsObject(value); len(fields) > 0 {
 		for name, v := range fields {
 			if !l.mayReplaceAll(v, n.Find(provenance.Segment{Name: name})) {
 				return false
@@ -116,7 +117,7 @@ func (l *layer) defaultLeaf(f *fieldNode, c *cursor) {
 	cur, n := c.get(f.segment.Name), c.find(f.segment)
 	switch {
 	case cur != nil && !l.mayReplaceLeaf(n):
-		if !isObject(cur) || !f.isEmptyObject() {
+		if !tree.IsObject(cur) || !f.isEmptyObject() {
 			l.recordConflict(f, n, cur)
 		}
 	case cur != nil && f.equals(cur):
@@ -134,7 +135,7 @@ func (l *layer) overrideLeaf(f *fieldNode, c *cursor) {
 	case !l.hasPrecedence(n):
 		l.recordConflict(f, n, cur)
 		return
-	case isObject(cur) && f.isEmptyObject():
+	case tree.IsObject(cur) && f.isEmptyObject():
 		return // {} asks for presence only
 	case cur != nil:
 		// Recorded even if equal: the value stays the user's when the preset is deleted.
@@ -154,11 +155,11 @@ func (f *fieldNode) newValue() any {
 }
 
 // isEmptyObject reports whether f is a leaf {}, which asks for presence only.
-func (f *fieldNode) isEmptyObject() bool { return isObject(f.value) && isEmpty(f.value) }
+func (f *fieldNode) isEmptyObject() bool { return tree.IsObject(f.value) && tree.IsEmpty(f.value) }
 
 // recordOverride records at n that the layer overrides value, as far as the user wrote it.
 func (l *layer) recordOverride(n *provenance.Node, value any, s *schema) {
-	if l.state.inheritedSources > 0 && (unapply{rec: l.state.record}).value(n, cloneJSON(value), nil, s) == nil {
+	if l.state.inheritedSources > 0 && (unapply{rec: l.state.record}).value(n, tree.Clone(value), nil, s) == nil {
 		value = nil // a preset or the platform set it on the VM
 	}
 	n.ClearSubtree()
@@ -176,7 +177,7 @@ func (l *layer) applyToList(f *fieldNode, c *cursor) {
 	}
 	i := -1
 	for _, e := range f.children {
-		i = nextIndexOf(asList(c.get(f.segment.Name)), f.schema.keys, e.segment.Name, i)
+		i = nextIndexOf(tree.AsList(c.get(f.segment.Name)), f.schema.keys, e.segment.Name, i)
 		switch n := c.find(f.segment, e.segment); {
 		case e.isEvery() || l.excludes(e) || l.isReserved(e):
 		case l.isWithheld(n):
@@ -324,7 +325,7 @@ func (r *mergeState) cut(holder any, n *provenance.Node, p provenance.Path) {
 	case []any:
 		at[n.Index] = removedElement{}
 		list := p[:len(p)-1]
-		in := asObject(vmValue(r.root, list[:len(list)-1])) // only objects have lists with keys
+		in := tree.AsObject(vmValue(r.root, list[:len(list)-1])) // only objects have lists with keys
 		r.pendingRemovals = append(r.pendingRemovals, pendingRemoval{in: in, name: list[len(list)-1].Name})
 	}
 }

@@ -7,6 +7,7 @@ import (
 	"k8s.io/apimachinery/pkg/util/validation/field"
 
 	"github.com/virtwright/virtwright/presets/provenance"
+	"github.com/virtwright/virtwright/presets/tree"
 )
 
 // A mergeState is the state of merging presets into one object, in VM form.
@@ -102,7 +103,7 @@ func (r *mergeState) addConflict(c Conflict) {
 
 func (r *mergeState) compactLists() {
 	for _, h := range r.pendingRemovals {
-		list := asList(h.in[h.name])
+		list := tree.AsList(h.in[h.name])
 		h.in[h.name] = slices.DeleteFunc(list, func(e any) bool { _, dead := e.(removedElement); return dead })
 	}
 	r.pendingRemovals = nil
@@ -131,7 +132,7 @@ func vmValue(vm any, p provenance.Path) any { return lookup(vm, vmSchema(), p) }
 func (r *mergeState) has(list provenance.Path, key string) bool {
 	at := append(slices.Clone(templateSpec), list...)
 	s := vmSchema().at(at)
-	return s != nil && indexOf(asList(vmValue(r.root, at)), s.keys, key) >= 0
+	return s != nil && indexOf(tree.AsList(vmValue(r.root, at)), s.keys, key) >= 0
 }
 
 // fail adds a problem, unless the field has one already.

@@ -13,6 +13,7 @@ import (
 
 	"github.com/virtwright/virtwright/api/v1alpha1"
 	"github.com/virtwright/virtwright/presets/provenance"
+	"github.com/virtwright/virtwright/presets/spelling"
 )
 
 const (
@@ -72,12 +73,12 @@ func (q *query) typoOf(key, value string, scopes []labelIndex) (meant, ref strin
 	for _, x := range scopes {
 		keys := []string{key}
 		if !isKnown {
-			keys = Typos(key, maps.Keys(x))
+			keys = spelling.Typos(key, maps.Keys(x))
 		}
 		for _, k := range keys {
 			values := []string{value}
 			if x[k][value] == nil {
-				values = Typos(value, maps.Keys(x[k]))
+				values = spelling.Typos(value, maps.Keys(x[k]))
 			}
 			for _, v := range values {
 				if ref := q.selectedBy(x[k][v]); ref != "" {
@@ -231,8 +232,8 @@ func labelMismatch(s labels.Selector, set labels.Set) (wanted, has string, dista
 			continue
 		}
 		have = append(have, r.Key()+"="+value)
-		if near := Typos(value, maps.Keys(r.Values())); len(near) > 0 {
-			distance += editDistance(value, near[0]) - farLabel
+		if near := spelling.Typos(value, maps.Keys(r.Values())); len(near) > 0 {
+			distance += spelling.Distance(value, near[0]) - farLabel
 		}
 	}
 	return strings.Join(wants, ","), strings.Join(have, " and "), distance

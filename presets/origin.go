@@ -9,6 +9,7 @@ import (
 	"k8s.io/utils/set"
 
 	"github.com/virtwright/virtwright/presets/provenance"
+	"github.com/virtwright/virtwright/presets/tree"
 )
 
 // AddOrigins adds to the problems of an object the presets that set the fields, and returns the
@@ -105,7 +106,7 @@ func (r *mergeState) pathOf(text string) provenance.Path {
 			seg = provenance.Segment{Name: keyOf(list[i], s), Kind: provenance.Element}
 			v = list[i]
 		} else {
-			v = asObject(v)[name]
+			v = tree.AsObject(v)[name]
 		}
 		if s = s.step(seg); s == nil {
 			return nil

@@ -10,6 +10,7 @@ import (
 	"gomodules.xyz/jsonpatch/v2"
 
 	"github.com/virtwright/virtwright/presets/provenance"
+	"github.com/virtwright/virtwright/presets/tree"
 )
 
 // patch returns the operations that the record says convert the sent object into the current one.
@@ -152,7 +153,7 @@ func (s *schema) field(name string) *schema {
 }
 
 func (w *patchWriter) value(from, to any, s *schema) {
-	if equalJSON(from, to) {
+	if tree.Equal(from, to) {
 		return
 	}
 	switch to := to.(type) {
@@ -173,8 +174,8 @@ func (w *patchWriter) value(from, to any, s *schema) {
 // isAligned reports whether to is from with elements changed in place and others appended.
 func isAligned(from, to []any, s *schema) bool {
 	sameKey := func(a, b any) bool {
-		keyA, missingA := elementKey(s.keys, asObject(a))
-		keyB, missingB := elementKey(s.keys, asObject(b))
+		keyA, missingA := elementKey(s.keys, tree.AsObject(a))
+		keyB, missingB := elementKey(s.keys, tree.AsObject(b))
 		return missingA == "" && missingB == "" && keyA == keyB
 	}
 	return len(to) >= len(from) && slices.EqualFunc(from, to[:len(from)], sameKey)

@@ -4,6 +4,7 @@ import (
 	"slices"
 
 	"github.com/virtwright/virtwright/presets/provenance"
+	"github.com/virtwright/virtwright/presets/tree"
 )
 
 // Platform holds the platform defaults that an administrator can choose. They are the weakest
@@ -103,7 +104,7 @@ func (r *mergeState) applyPlatform(p *Platform) {
 func (c *cursor) has(name string) bool { return c.get(name) != nil }
 
 func (c *cursor) text(name string) string {
-	return asText(c.get(name))
+	return tree.AsText(c.get(name))
 }
 
 func (c *cursor) exists() bool { return c.object != nil && !c.closed }
@@ -141,7 +142,7 @@ func (c *cursor) removed(path ...provenance.Segment) bool {
 
 // elements returns the elements of list field name, without those that have no name.
 func (c *cursor) elements(name string) []*cursor {
-	list := asList(c.get(name))
+	list := tree.AsList(c.get(name))
 	if len(list) == 0 || c.removed(provenance.Segment{Name: name}) || !c.ensure() {
 		return nil
 	}
@@ -150,7 +151,7 @@ func (c *cursor) elements(name string) []*cursor {
 	}
 	out := make([]*cursor, 0, len(list))
 	for i, e := range list {
-		if key, _ := asObject(e)["name"].(string); key != "" {
+		if key, _ := tree.AsObject(e)["name"].(string); key != "" {
 			out = append(out, c.element(name, key, i))
 		}
 	}

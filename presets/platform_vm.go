@@ -11,6 +11,7 @@ import (
 	"k8s.io/apimachinery/pkg/util/validation/field"
 
 	"github.com/virtwright/virtwright/presets/provenance"
+	"github.com/virtwright/virtwright/presets/tree"
 )
 
 const (
@@ -72,7 +73,7 @@ func (d *defaulter) memoryGuest() {
 	for _, from := range []any{
 		resources.child("requests").get("memory"), resources.child("limits").get("memory"), memory.child("hugepages").get("pageSize"),
 	} {
-		if _, err := parseQuantity(from); err == nil {
+		if _, err := tree.ParseQuantity(from); err == nil {
 			memory.setDefault("guest", from)
 			return
 		}
@@ -98,13 +99,13 @@ func (d *defaulter) cpuTopology() {
 	cpu.setDefault("threads", int64(1))
 }
 
-func isZero(v any) bool { return v == nil || equalJSON(v, int64(0)) }
+func isZero(v any) bool { return v == nil || tree.Equal(v, int64(0)) }
 
 // maxCPUs is more than any host has.
 const maxCPUs = 1 << 20
 
 func (d *defaulter) wholeCPUs(v any, at string) int64 {
-	q, err := parseQuantity(v)
+	q, err := tree.ParseQuantity(v)
 	if err != nil || q.CmpInt64(maxCPUs) > 0 {
 		d.state.errs = append(d.state.errs, field.Invalid(field.NewPath(at), v, "must be a quantity such as 2 or 500m"))
 		return 1
@@ -231,7 +232,7 @@ func (d *defaulter) maxGuest() {
 		return
 	}
 	memory := d.domain.child("memory")
-	q, err := parseQuantity(memory.get("guest"))
+	q, err := tree.ParseQuantity(memory.get("guest"))
 	if err != nil {
 		return
 	}

@@ -6,6 +6,8 @@ import (
 	"strings"
 
 	"k8s.io/apimachinery/pkg/util/validation/field"
+
+	"github.com/virtwright/virtwright/presets/tree"
 )
 
 // A Problem is one reason why an object is rejected. People read its text; programs read its other
@@ -40,7 +42,7 @@ const (
 func NewProblem(e *field.Error) Problem {
 	return Problem{
 		Field: strings.TrimPrefix(e.Field, "<nil>"), Message: e.ErrorBody(),
-		Type: e.Type, Value: Truncate(fmt.Sprint(e.BadValue), maxValue), Origin: e.Origin,
+		Type: e.Type, Value: tree.Truncate(fmt.Sprint(e.BadValue), maxValue), Origin: e.Origin,
 	}
 }
 

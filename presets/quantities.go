@@ -2,58 +2,21 @@ package presets
 
 import (
 	"encoding/json"
-	"errors"
-	"fmt"
 	"maps"
 	"slices"
 	"strconv"
 	"strings"
 
 	"gomodules.xyz/jsonpatch/v2"
-	"k8s.io/apimachinery/pkg/api/resource"
 	"k8s.io/apimachinery/pkg/util/validation/field"
+
+	"github.com/virtwright/virtwright/presets/tree"
 )
-
-const (
-	// These limits exist because parsing 1e-99999999 takes hours.
-	maxQuantityBytes  = 64
-	maxExponentDigits = 3
-)
-
-var errHugeQuantity = errors.New("too many digits")
-
-func hugeQuantity(text string) bool {
-	i := strings.IndexAny(text, "eE")
-	return len(text) > maxQuantityBytes || i >= 0 && len(text)-i-1 > maxExponentDigits+1 && strings.Trim(text[i+1:], "+-0123456789") == ""
-}
-
-// suspicious reports whether JSON has anything that looks like a huge quantity.
-func suspicious(raw []byte) bool {
-	digits, inExponent := 0, false
-	for _, c := range raw {
-		switch c {
-		case '0', '1', '2', '3', '4', '5', '6', '7', '8', '9':
-			digits++
-			if digits > maxQuantityBytes/2 || inExponent && digits > maxExponentDigits {
-				return true
-			}
-		case '.':
-			inExponent = false
-		case 'e', 'E':
-			digits, inExponent = 0, digits > 0
-		case '+', '-':
-			digits, inExponent = 0, inExponent && digits == 0
-		default:
-			digits, inExponent = 0, false
-		}
-	}
-	return false
-}
 
 // SafeQuantities returns JSON with quantities that can be parsed in reasonable time: usually raw
 // itself. The error is a *Rejection or a *Malformed.
 func SafeQuantities(kind Kind, raw []byte) ([]byte, error) {
-	if !suspicious(raw) {
+	if !tree.MayHaveHugeQuantity(raw) {
 		return raw, nil
 	}
 	r, err := load(kind, raw)
@@ -68,11 +31,6 @@ func SafeQuantities(kind Kind, raw []byte) ([]byte, error) {
 	return json.Marshal(safe)
 }
 
-func hugeProblem(at *field.Path, text string) *field.Error {
-	return field.Invalid(at, show(text), fmt.Sprintf(
-		"must be a quantity such as 2Gi or 500m, of at most %d characters and with an exponent of at most %d digits", maxQuantityBytes, maxExponentDigits))
-}
-
 func hugeQuantities(v any, s *schema, at string) field.ErrorList {
 	if s == nil {
 		return nil
@@ -80,8 +38,8 @@ func hugeQuantities(v any, s *schema, at string) field.ErrorList {
 	var errs field.ErrorList
 	switch v := v.(type) {
 	case string:
-		if s.shape == shapeQuantity && hugeQuantity(v) {
-			errs = append(errs, hugeProblem(field.NewPath(at), v))
+		if s.shape == shapeQuantity && tree.HugeQuantity(v) {
+			errs = append(errs, tree.HugeProblem(field.NewPath(at), v))
 		}
 	case map[string]any:
 		for _, name := range slices.Sorted(maps.Keys(v)) {
@@ -142,21 +100,12 @@ func (w *patchWriter) decimalField(object map[string]any, name string, s *schema
 		if s.shape != shapeQuantity {
 			w.decimals(v, s)
 		} else if number, ok := v.(float64); ok {
-			if q, err := parseQuantity(number); err == nil {
+			if q, err := tree.ParseQuantity(number); err == nil {
 				object[name] = q.String()
 				w.write("replace", q.String())
 			}
 		}
 	})
-}
-
-// parseDecimal parses the shortest text of a number as a quantity.
-func parseDecimal(number float64) (resource.Quantity, error) {
-	text := strconv.FormatFloat(number, 'f', -1, 64)
-	if len(text) > maxQuantityBytes {
-		text = strconv.FormatFloat(number, 'e', -1, 64)
-	}
-	return resource.ParseQuantity(text)
 }
 
 // noteQuantities records for each object which of its fields contain quantities, and reports

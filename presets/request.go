@@ -7,6 +7,7 @@ import (
 	"k8s.io/apimachinery/pkg/util/validation/field"
 
 	"github.com/virtwright/virtwright/presets/provenance"
+	"github.com/virtwright/virtwright/presets/tree"
 )
 
 // A Kind is the kind of the object of a request.
@@ -120,7 +121,7 @@ func (c Conflict) String() string {
 			c.Winner, c.Loser, c.Winner, c.Path)
 	}
 	return fmt.Sprintf("presets %s and %s set %s to different values at the same priority: %s (%s) wins by name over %s",
-		c.Winner, c.Loser, c.Path, show(c.Won), c.Winner, show(c.Lost))
+		c.Winner, c.Loser, c.Path, tree.Show(c.Won), c.Winner, tree.Show(c.Lost))
 }
 
 // A Rejection lists every problem of an object that is not admitted.

@@ -9,6 +9,7 @@ import (
 
 	"github.com/virtwright/virtwright/api/v1alpha1"
 	"github.com/virtwright/virtwright/presets/provenance"
+	"github.com/virtwright/virtwright/presets/tree"
 )
 
 // Resolve expands the object of a create or update request. The error is a *Rejection or a
@@ -76,7 +77,7 @@ func (e *Engine) expand(ctx context.Context, s *Snapshot, r *mergeState, req Req
 		return nil, err
 	}
 	if len(x.notEnforced) > 0 {
-		x.original, _ = cloneJSON(r.root).(map[string]any)
+		x.original, _ = tree.Clone(r.root).(map[string]any)
 	}
 	e.apply(x)
 	return e.finish(x)
@@ -136,7 +137,7 @@ func (e *Engine) unserved(r *mergeState) field.ErrorList {
 	if e.servesInstancetypes() || r.sentVMI != nil {
 		return nil
 	}
-	spec := asObject(r.root["spec"])
+	spec := tree.AsObject(r.root["spec"])
 	for _, p := range matcherPaths {
 		name, remedy := p[1].Name, "write a preset, or set the values in spec.template"
 		if matcher, _ := spec[name].(map[string]any); matcher["inferFromVolume"] != nil {
@@ -168,7 +169,7 @@ func (r *mergeState) query(ctx context.Context, req Request, owner *ownerVM) *qu
 	if owner != nil {
 		view = owner.view(r)
 	}
-	meta, templated := asObject(view["metadata"]), asObject(vmValue(view, templateMetadata))
+	meta, templated := tree.AsObject(view["metadata"]), tree.AsObject(vmValue(view, templateMetadata))
 	q := &query{
 		labels:             matchLabels(meta["labels"], templated["labels"]),
 		namespace:          req.Namespace,
@@ -180,11 +181,11 @@ func (r *mergeState) query(ctx context.Context, req Request, owner *ownerVM) *qu
 	}
 	q.eval.namespaceOf = &q.namespace
 	if r.sentVMI == nil || owner != nil {
-		q.selection = parseSelection(asObject(meta["annotations"]))
+		q.selection = parseSelection(tree.AsObject(meta["annotations"]))
 	}
 	if r.sentVMI != nil {
 		q.excludesLegacy, q.templateLabels = r.legacyExcluded(), matchLabels(templated["labels"])
-		q.selection = q.selection.merge(parseSelection(asObject(templated["annotations"])))
+		q.selection = q.selection.merge(parseSelection(tree.AsObject(templated["annotations"])))
 	}
 	// Annotations of the VM were checked when the VM was written.
 	q.lenient = owner != nil || r.lenient
@@ -218,11 +219,11 @@ func (e *Engine) dropInferred(r *mergeState) []string {
 	if e.servesInstancetypes() || r.sentVMI != nil {
 		return nil
 	}
-	spec := asObject(r.root["spec"])
+	spec := tree.AsObject(r.root["spec"])
 	var warnings []string
 	for _, p := range matcherPaths {
 		name := p[1].Name
-		matcher := asObject(spec[name])
+		matcher := tree.AsObject(spec[name])
 		volume := matcher["inferFromVolume"]
 		if volume == nil || matcher["inferFromVolumeFailurePolicy"] != "Ignore" || matcher["name"] != nil {
 			continue
@@ -230,7 +231,7 @@ func (e *Engine) dropInferred(r *mergeState) []string {
 		delete(spec, name)
 		r.record.Ensure(p).Change = provenance.Removed
 		warnings = append(warnings, fmt.Sprintf("spec.%s was dropped: it cannot be inferred from volume %s in standalone mode, "+
-			"and its inferFromVolumeFailurePolicy is Ignore", name, show(asText(volume))))
+			"and its inferFromVolumeFailurePolicy is Ignore", name, tree.Show(tree.AsText(volume))))
 	}
 	return warnings
 }

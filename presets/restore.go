@@ -4,6 +4,7 @@ import (
 	"context"
 
 	"github.com/virtwright/virtwright/presets/provenance"
+	"github.com/virtwright/virtwright/presets/tree"
 )
 
 // maxClaims is how often a claimed record is reduced before it is discarded.
@@ -49,7 +50,7 @@ func releaseChanged(claim *provenance.Record, sent, expanded map[string]any) int
 	for p, n := range claim.Decided() {
 		was, is := vmValue(sent, p), vmValue(expanded, p)
 		// The leaf of an object with decided fields is that it exists.
-		if equalJSON(was, is) || hasChildren(n) && !n.Overruled && isObject(was) && isObject(is) {
+		if tree.Equal(was, is) || hasChildren(n) && !n.Overruled && tree.IsObject(was) && tree.IsObject(is) {
 			continue
 		}
 		wrong = append(wrong, n)

@@ -5,6 +5,7 @@ import (
 
 	"github.com/virtwright/virtwright/api/v1alpha1"
 	"github.com/virtwright/virtwright/presets/provenance"
+	"github.com/virtwright/virtwright/presets/tree"
 )
 
 // A restored VM is one that a controller writes as a snapshot has it.
@@ -47,9 +48,9 @@ func (e *Engine) restored(ctx context.Context, s *Snapshot, req Request) (*Resul
 // dropNewNames removes the annotations that name presets, unless the replaced VM has them.
 func (r *mergeState) dropNewNames() {
 	for _, p := range []provenance.Path{vmAnnotations, templateAnnotations} {
-		at := asObject(vmValue(r.root, p))
+		at := tree.AsObject(vmValue(r.root, p))
 		name := at[v1alpha1.AnnotationPresets]
-		if name != nil && (r.restored.old == nil || !equalJSON(name, asObject(vmValue(r.restored.old.root, p))[v1alpha1.AnnotationPresets])) {
+		if name != nil && (r.restored.old == nil || !tree.Equal(name, tree.AsObject(vmValue(r.restored.old.root, p))[v1alpha1.AnnotationPresets])) {
 			delete(at, v1alpha1.AnnotationPresets)
 		}
 	}

@@ -9,6 +9,7 @@ import (
 
 	"github.com/virtwright/virtwright/api/v1alpha1"
 	"github.com/virtwright/virtwright/presets/provenance"
+	"github.com/virtwright/virtwright/presets/tree"
 )
 
 // A presetSelection holds the annotations of an object that select presets.
@@ -46,7 +47,7 @@ func parseSelection(annotations map[string]any) presetSelection {
 const maxSelected = 256
 
 func (s *presetSelection) list(annotations map[string]any, key string) []string {
-	items := listOf(asText(annotations[key]))
+	items := listOf(tree.AsText(annotations[key]))
 	if len(items) > maxSelected {
 		s.problems = append(s.problems, field.TooMany(field.NewPath("metadata", "annotations").Key(key), len(items), maxSelected))
 		return nil
@@ -105,7 +106,7 @@ func NamedPresets(kind Kind, object map[string]any) []string {
 	}
 	var out []string
 	for _, at := range places {
-		for _, ref := range parseSelection(asObject(vmValue(object, at))).named {
+		for _, ref := range parseSelection(tree.AsObject(vmValue(object, at))).named {
 			if !slices.Contains(out, ref) {
 				out = append(out, ref)
 			}

@@ -5,6 +5,7 @@ import (
 	"strings"
 
 	"github.com/virtwright/virtwright/presets/provenance"
+	"github.com/virtwright/virtwright/presets/tree"
 )
 
 // sensitiveFields affect more than the VM: its node, secrets, its guest. Permission to write
@@ -68,7 +69,7 @@ func (c *Compiled) Sensitive() []string {
 // foreignNetwork reports whether the name of a network contains another namespace than the
 // preset's. For a cluster preset, every namespace is another one.
 func (c *Compiled) foreignNetwork(name any) bool {
-	namespace, _, qualified := strings.Cut(asText(name), "/")
+	namespace, _, qualified := strings.Cut(tree.AsText(name), "/")
 	return qualified && (c.Cluster() || namespace != c.Namespace)
 }
 

@@ -9,6 +9,7 @@ import (
 	"slices"
 
 	"github.com/virtwright/virtwright/presets/provenance"
+	"github.com/virtwright/virtwright/presets/tree"
 )
 
 // A Sparse is an object without the leaves that presets and the platform give it anyway.
@@ -233,7 +234,7 @@ func (x *sparsifier) without(ctx context.Context, paths ...string) (trial, error
 	}
 	x.leave(true, paths)
 	manifest := x.manifest()
-	if equalJSON(x.smallest, manifest) { // the key of an element that has other leaves
+	if tree.Equal(x.smallest, manifest) { // the key of an element that has other leaves
 		x.leave(false, paths)
 		return trial{isSame: true}, nil
 	}
@@ -248,7 +249,7 @@ func (x *sparsifier) without(ctx context.Context, paths ...string) (trial, error
 
 // take keeps a manifest whose create gives the same object.
 func (x *sparsifier) take(manifest map[string]any, t trial) {
-	if !equalJSON(x.smallest, manifest) {
+	if !tree.Equal(x.smallest, manifest) {
 		x.unchanged = 0
 	}
 	x.smallest, x.got = manifest, t.got
@@ -265,7 +266,7 @@ func (x *sparsifier) try(ctx context.Context, manifest map[string]any) (trial, e
 	if _, isRejected := errors.AsType[*Rejection](err); isRejected {
 		return trial{}, nil
 	}
-	return trial{isSame: err == nil && equalJSON(x.expanded, got.state.root), got: got}, err
+	return trial{isSame: err == nil && tree.Equal(x.expanded, got.state.root), got: got}, err
 }
 
 // changed are the paths of leaves that a trial changes; none if the create was rejected, or if only
@@ -276,7 +277,7 @@ func (x *sparsifier) changed(t trial) (out []string) {
 	}
 	is := leavesByPath(t.got.state.root)
 	for path, leaf := range x.want {
-		if other, has := is[path]; !has || !equalJSON(leaf.Value, other.Value) {
+		if other, has := is[path]; !has || !tree.Equal(leaf.Value, other.Value) {
 			out = append(out, path)
 		}
 	}
@@ -296,7 +297,7 @@ func (x *sparsifier) kept(leaf Leaf, t trial) KeptLeaf {
 		return out
 	}
 	out.Changed = leaf.Path
-	if equalJSON(vmValue(t.got.state.root, leaf.Path), x.want[leaf.Path.String()].Value) {
+	if tree.Equal(vmValue(t.got.state.root, leaf.Path), x.want[leaf.Path.String()].Value) {
 		changed := x.changed(t)
 		if len(changed) == 0 {
 			out.Changed = nil
@@ -318,7 +319,7 @@ func (x *sparsifier) create(ctx context.Context, manifest map[string]any) (*Resu
 		return nil, fmt.Errorf("cannot encode a manifest: %w", err)
 	}
 	request := x.request
-	request.Object, request.Decoded = raw, asObject(cloneJSON(manifest))
+	request.Object, request.Decoded = raw, tree.AsObject(tree.Clone(manifest))
 	out, err := x.Resolve(ctx, x.snapshot, request)
 	if err == nil {
 		out.state.dropProvenance(provenance.New())
@@ -333,7 +334,7 @@ func (x *sparsifier) manifest() map[string]any {
 		return root
 	}
 	out := map[string]any{"apiVersion": root["apiVersion"], "kind": string(VirtualMachineInstance)}
-	copyFields(out, asObject(vmValue(root, template)), "metadata", "spec")
+	copyFields(out, tree.AsObject(vmValue(root, template)), "metadata", "spec")
 	return out
 }
 

@@ -5,6 +5,7 @@ import (
 	"time"
 
 	"github.com/virtwright/virtwright/presets/provenance"
+	"github.com/virtwright/virtwright/presets/tree"
 )
 
 // TestLawSparsify: a sparse VM is a part of the full one. A create of it gives the full one, and
@@ -14,16 +15,16 @@ func TestLawSparsify(t *testing.T) {
 	checkLaw(t, func(t *testing.T, c lawCase) {
 		full := c.created(t, c.vm)
 		out := c.sparsify(t, full)
-		if got := c.created(t, out.Object); !equalJSON(got, c.created(t, full)) {
+		if got := c.created(t, out.Object); !tree.Equal(got, c.created(t, full)) {
 			t.Fatalf("it expands to something else\nfull %s\nsparse %s\ngives %s", encode(full), encode(out.Object), encode(got))
 		}
 		all := leavesByPath(full)
 		for path, leaf := range leavesByPath(out.Object) {
-			if !equalJSON(all[path].Value, leaf.Value) {
+			if !tree.Equal(all[path].Value, leaf.Value) {
 				t.Errorf("%s is %v, and %v in the full VM", path, leaf.Value, all[path].Value)
 			}
 		}
-		if again := c.sparsify(t, out.Object); !equalJSON(again.Object, out.Object) {
+		if again := c.sparsify(t, out.Object); !tree.Equal(again.Object, out.Object) {
 			t.Errorf("the second time: %s\nfirst %s", encode(again.Object), encode(out.Object))
 		}
 		for _, k := range out.Kept {
@@ -76,7 +77,7 @@ func TestLawSparsifyIsMinimal(t *testing.T) {
 				count += set >> i & 1
 			}
 			if count < len(out.Kept) {
-				if equalJSON(c.created(t, x.manifest()), want) {
+				if tree.Equal(c.created(t, x.manifest()), want) {
 					larger++
 					t.Logf("%s is larger than %s", encode(out.Object), encode(x.manifest()))
 					break

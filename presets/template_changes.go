@@ -8,6 +8,7 @@ import (
 
 	"github.com/virtwright/virtwright/api/v1alpha1"
 	"github.com/virtwright/virtwright/presets/provenance"
+	"github.com/virtwright/virtwright/presets/tree"
 )
 
 // TemplateChanges returns the fields in which a VM's template differs from the VMI that was created
@@ -43,10 +44,10 @@ type templateChanges struct {
 // value compares the values at p: was in the VMI, is in the template.
 func (c *templateChanges) value(was, is any, s *schema, p provenance.Path) {
 	switch {
-	case equalJSON(was, is):
+	case tree.Equal(was, is):
 		return
 	case p[len(p)-1].Kind == provenance.Element && (was == nil || is == nil):
-	case isObject(was) || isObject(is):
+	case tree.IsObject(was) || tree.IsObject(is):
 		c.fields(was, is, s, p)
 		return
 	case s.shape == shapeKeyed:
@@ -61,7 +62,7 @@ func (c *templateChanges) value(was, is any, s *schema, p provenance.Path) {
 }
 
 func (c *templateChanges) fields(was, is any, s *schema, p provenance.Path) {
-	before, now := asObject(was), asObject(is)
+	before, now := tree.AsObject(was), tree.AsObject(is)
 	names := map[string]any{}
 	maps.Copy(names, before)
 	maps.Copy(names, now)
@@ -71,7 +72,7 @@ func (c *templateChanges) fields(was, is any, s *schema, p provenance.Path) {
 }
 
 func (c *templateChanges) elements(was, is any, s *schema, p provenance.Path) {
-	before, now := asList(was), asList(is)
+	before, now := tree.AsList(was), tree.AsList(is)
 	keys := map[string]bool{}
 	for _, e := range slices.Concat(before, now) {
 		keys[keyOf(e, s)] = true

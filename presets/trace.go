@@ -11,6 +11,7 @@ import (
 
 	"github.com/virtwright/virtwright/api/v1alpha1"
 	"github.com/virtwright/virtwright/presets/provenance"
+	"github.com/virtwright/virtwright/presets/tree"
 )
 
 // A Trace reports how one preset affected one request.
@@ -177,7 +178,7 @@ func (e *Engine) Inspect(ctx context.Context, s *Snapshot, req Request) ([]Inspe
 	}
 	var would []Preview
 	if len(x.notEnforced) > 0 {
-		x.original, _ = cloneJSON(x.root).(map[string]any)
+		x.original, _ = tree.Clone(x.root).(map[string]any)
 		e.apply(x)
 		would = x.preview(e.Platform).would
 	}

@@ -10,6 +10,7 @@ import (
 
 	"github.com/virtwright/virtwright/api/v1alpha1"
 	"github.com/virtwright/virtwright/presets/provenance"
+	"github.com/virtwright/virtwright/presets/tree"
 )
 
 type update struct {
@@ -65,7 +66,7 @@ func (e *Engine) update(ctx context.Context, s *Snapshot, req Request) (*Result,
 }
 
 func (u *update) readRecord() {
-	u.recordText = asText(vmValue(u.old, provenanceOn(VirtualMachine)))
+	u.recordText = tree.AsText(vmValue(u.old, provenanceOn(VirtualMachine)))
 	stored, err := provenance.Decode(u.recordText)
 	if err != nil {
 		stored = provenance.New()
@@ -76,16 +77,16 @@ func (u *update) readRecord() {
 func (u *update) answer(ctx context.Context) (*Result, error) {
 	switch {
 	case u.requests(v1alpha1.AnnotationRolledOut):
-		stamp := asText(annotations(u.sent)[v1alpha1.AnnotationRolledOut])
+		stamp := tree.AsText(annotations(u.sent)[v1alpha1.AnnotationRolledOut])
 		if err := u.snapshot.checkStamp(stamp); err != nil {
 			return nil, err
 		}
-		u.stamps = u.snapshot.withStamp(asText(annotations(u.old)[v1alpha1.AnnotationRolledOut]), stamp)
+		u.stamps = u.snapshot.withStamp(tree.AsText(annotations(u.old)[v1alpha1.AnnotationRolledOut]), stamp)
 		return u.reapplyOnly(ctx, reapplyNames(stamp))
 	case u.req.Trusted:
 		return &Result{state: &mergeState{root: u.sent}}, nil
 	case u.requests(v1alpha1.AnnotationReapply):
-		if only := reapplyNames(asText(annotations(u.sent)[v1alpha1.AnnotationReapply])); only != nil {
+		if only := reapplyNames(tree.AsText(annotations(u.sent)[v1alpha1.AnnotationReapply])); only != nil {
 			return u.reapplyOnly(ctx, only)
 		}
 		return u.reapply(ctx)
@@ -104,7 +105,7 @@ var (
 // isRelevant reports whether the update changes a field that expansion depends on.
 func (u *update) isRelevant() bool {
 	lacksRecord := u.recordText != "" && annotations(u.sent)[v1alpha1.AnnotationProvenance] == nil // a manifest
-	return lacksRecord || differAt(u.old, u.sent, vmLabels) || u.selectionChanged() || !equalJSON(withoutRunState(u.old["spec"]), withoutRunState(u.sent["spec"]))
+	return lacksRecord || differAt(u.old, u.sent, vmLabels) || u.selectionChanged() || !tree.Equal(withoutRunState(u.old["spec"]), withoutRunState(u.sent["spec"]))
 }
 
 func (u *update) selectionChanged() bool {
@@ -121,22 +122,22 @@ func (u *update) requests(annotation string) bool {
 }
 
 func annotations(vm map[string]any) map[string]any {
-	return asObject(vmValue(vm, vmAnnotations))
+	return tree.AsObject(vmValue(vm, vmAnnotations))
 }
 
 func (u *update) annotationDiffers(key string) bool {
-	return !equalJSON(annotations(u.old)[key], annotations(u.sent)[key])
+	return !tree.Equal(annotations(u.old)[key], annotations(u.sent)[key])
 }
 
 func withoutRunState(spec any) map[string]any {
-	out := maps.Clone(asObject(spec))
+	out := maps.Clone(tree.AsObject(spec))
 	delete(out, "running")
 	delete(out, "runStrategy")
 	return out
 }
 
 func differAt(a, b map[string]any, p provenance.Path) bool {
-	return !equalJSON(vmValue(a, p), vmValue(b, p))
+	return !tree.Equal(vmValue(a, p), vmValue(b, p))
 }
 
 func (u *update) keepRecord() *Result {
@@ -164,7 +165,7 @@ func (u *update) userIntent(vm map[string]any) map[string]any {
 	unapply{rec: u.record, update: true}.value(u.record.Root(), root, u.old, vmSchema())
 	u.setRunState(root)
 	for _, p := range matcherPaths { // KubeVirt adds a kind to a preset's matcher
-		fields := asObject(vmValue(root, p))
+		fields := tree.AsObject(vmValue(root, p))
 		if fields != nil && u.record.At(p.Field("name")).IsDecided() && fields["name"] == nil && fields["inferFromVolume"] == nil {
 			r.unset(p)
 		}
@@ -176,13 +177,13 @@ func (u *update) userIntent(vm map[string]any) map[string]any {
 func copyMutable(vm map[string]any) map[string]any {
 	out := maps.Clone(vm)
 	if v := vm["spec"]; v != nil {
-		out["spec"] = cloneJSON(v)
+		out["spec"] = tree.Clone(v)
 	}
 	if fields, ok := vm["metadata"].(map[string]any); ok {
 		meta := maps.Clone(fields)
 		for _, name := range []string{"labels", "annotations"} {
 			if v := meta[name]; v != nil {
-				meta[name] = cloneJSON(v)
+				meta[name] = tree.Clone(v)
 			}
 		}
 		out["metadata"] = meta
@@ -192,11 +193,11 @@ func copyMutable(vm map[string]any) map[string]any {
 
 // setRunState gives a VM the run state that was sent, or else the stored one.
 func (u *update) setRunState(vm map[string]any) {
-	from := asObject(u.sent["spec"])
+	from := tree.AsObject(u.sent["spec"])
 	if from["running"] == nil && from["runStrategy"] == nil {
-		from = asObject(u.old["spec"])
+		from = tree.AsObject(u.old["spec"])
 	}
-	spec := asObject(vm["spec"])
+	spec := tree.AsObject(vm["spec"])
 	for _, name := range []string{"running", "runStrategy"} {
 		switch v := from[name]; {
 		case v == nil:
@@ -248,7 +249,7 @@ func (x *expansion) unevaluableLosses() field.ErrorList {
 
 func (u *update) merge(ctx context.Context) (*Result, error) {
 	from, to := u.userIntent(u.old), u.userIntent(u.sent)
-	same := equalJSON(from["spec"], to["spec"]) && !differAt(from, to, vmLabels) && !differAt(from, to, vmAnnotations)
+	same := tree.Equal(from["spec"], to["spec"]) && !differAt(from, to, vmLabels) && !differAt(from, to, vmAnnotations)
 	a, err := u.expand(ctx, from, append([]provenance.Exception{}, u.record.Exceptions...))
 	if err != nil {
 		return nil, err
@@ -274,9 +275,9 @@ func (u *update) mergeBase() *mergeState {
 	root := maps.Clone(u.sent)
 	copyOrDelete(root, u.old, "spec")
 	meta := map[string]any{}
-	maps.Copy(meta, asObject(u.sent["metadata"]))
-	copyOrDelete(meta, asObject(u.old["metadata"]), "labels")
-	copyOrDelete(meta, asObject(u.old["metadata"]), "annotations")
+	maps.Copy(meta, tree.AsObject(u.sent["metadata"]))
+	copyOrDelete(meta, tree.AsObject(u.old["metadata"]), "labels")
+	copyOrDelete(meta, tree.AsObject(u.old["metadata"]), "annotations")
 	if root["metadata"] = meta; len(meta) == 0 && u.sent["metadata"] == nil {
 		delete(root, "metadata")
 	}

@@ -6,6 +6,7 @@ import (
 	"slices"
 
 	"github.com/virtwright/virtwright/presets/provenance"
+	"github.com/virtwright/virtwright/presets/tree"
 )
 
 // A merger applies an author's change to a stored VM.
@@ -78,7 +79,7 @@ func (d difference) child(s provenance.Segment, before, after any, schema *schem
 
 func (m *merger) merge(d difference) {
 	switch {
-	case d.beforeNode == nil && d.afterNode == nil && equalJSON(d.before, d.after):
+	case d.beforeNode == nil && d.afterNode == nil && tree.Equal(d.before, d.after):
 	case d.after == nil && (d.afterNode.IsDecided() || d.before == nil && d.beforeNode.IsDecided()):
 		m.mergeLeaf(d) // a preset removes it
 	case d.areLists():
@@ -91,7 +92,7 @@ func (m *merger) merge(d difference) {
 }
 
 func (d difference) areObjects() bool {
-	return d.schema.shape != shapeKeyed && (d.before == nil || isObject(d.before)) && (d.after == nil || isObject(d.after))
+	return d.schema.shape != shapeKeyed && (d.before == nil || tree.IsObject(d.before)) && (d.after == nil || tree.IsObject(d.after))
 }
 
 func (d difference) areLists() bool {
@@ -100,7 +101,7 @@ func (d difference) areLists() bool {
 
 func (m *merger) mergeLeaf(d difference) {
 	switch {
-	case !equalJSON(d.before, d.after):
+	case !tree.Equal(d.before, d.after):
 		if !m.keepsStorage(d) {
 			m.replace(d.after, d.afterNode)
 		}
@@ -113,13 +114,13 @@ func (m *merger) mergeLeaf(d difference) {
 
 // onlyPresetsChanged reports whether both expansions agree on a value that is not the stored one.
 func (m *merger) onlyPresetsChanged(d difference) bool {
-	return d.afterNode.IsDecided() && sameIntent(d.beforeNode, d.afterNode) && !equalJSON(m.stored(), d.after)
+	return d.afterNode.IsDecided() && sameIntent(d.beforeNode, d.afterNode) && !tree.Equal(m.stored(), d.after)
 }
 
 func (m *merger) stored() any { return vmValue(m.result.root, m.path) }
 
 func (m *merger) mergeFields(d difference) {
-	before, after := asObject(d.before), asObject(d.after)
+	before, after := tree.AsObject(d.before), tree.AsObject(d.after)
 	m.mergeExistence(d)
 	mergeField := func(name string) {
 		s := provenance.Segment{Name: name}
@@ -142,7 +143,7 @@ func (m *merger) mergeFields(d difference) {
 }
 
 func (m *merger) mergeElements(d difference) {
-	before, after := asList(d.before), asList(d.after)
+	before, after := tree.AsList(d.before), tree.AsList(d.after)
 	m.mergeExistence(d)
 	mergeElement := func(key string, v, w any, merge func(difference)) {
 		s := provenance.Segment{Name: key, Kind: provenance.Element}
@@ -199,23 +200,23 @@ func (m *merger) mergeExistence(d difference) {
 			return
 		}
 		m.dropAlternatives()
-		m.set(emptyLike(d.after))
+		m.set(tree.EmptyLike(d.after))
 	}
 	m.recordDecision(d.afterNode, isMissing)
 }
 
 // createsContainer reports whether a container exists for its own sake, not for its first field.
 func (d difference) createsContainer() bool {
-	return isEmpty(d.after) || isObject(d.after) && d.afterNode.IsDecided()
+	return tree.IsEmpty(d.after) || tree.IsObject(d.after) && d.afterNode.IsDecided()
 }
 
 // prune removes an object or list that the sent intent lacks, if nothing is left in it.
 func (m *merger) prune(d difference) {
-	if d.before == nil || d.after != nil || isEmpty(d.before) && m.keepsStorage(d) {
+	if d.before == nil || d.after != nil || tree.IsEmpty(d.before) && m.keepsStorage(d) {
 		return
 	}
 	m.clearDecision()
-	if isEmpty(m.stored()) {
+	if tree.IsEmpty(m.stored()) {
 		m.unset(m.path)
 	}
 }
@@ -233,7 +234,7 @@ func sameIntent(before, after *provenance.Node) bool {
 		return false
 	}
 	return !before.IsDecided() || before.Overruled == after.Overruled && before.TooLarge == after.TooLarge &&
-		equalJSON(before.UserValue, after.UserValue)
+		tree.Equal(before.UserValue, after.UserValue)
 }
 
 // replace sets the current field to value, or removes it if value is nil. The node records it.
@@ -241,7 +242,7 @@ func (m *merger) replace(value any, n *provenance.Node) {
 	if (value == nil || n.IsDecided() || m.only != nil) && m.isHeldByUnevaluable() {
 		return
 	}
-	isNew := !equalJSON(m.stored(), value)
+	isNew := !tree.Equal(m.stored(), value)
 	if recorded := m.result.record.At(m.path); recorded != nil {
 		recorded.ClearSubtree()
 	}
@@ -249,7 +250,7 @@ func (m *merger) replace(value any, n *provenance.Node) {
 		m.unset(m.path)
 	} else {
 		m.dropAlternatives()
-		m.set(cloneJSON(value))
+		m.set(tree.Clone(value))
 	}
 	m.recordDecisions(n, isNew)
 }

@@ -10,6 +10,7 @@ import (
 
 	"github.com/virtwright/virtwright/api/v1alpha1"
 	"github.com/virtwright/virtwright/presets/provenance"
+	"github.com/virtwright/virtwright/presets/tree"
 )
 
 // finish returns the merged VM, or a rejection with the problems that the update causes.
@@ -86,7 +87,7 @@ func (m *merger) releaseRunState() {
 			continue
 		}
 		isReapplied := n.IsDecided() && slices.Contains(m.only, m.result.record.Sources[n.Source].Preset)
-		if isReapplied || !equalJSON(vmValue(m.old, p), vmValue(m.result.root, p)) {
+		if isReapplied || !tree.Equal(vmValue(m.old, p), vmValue(m.result.root, p)) {
 			n.ClearSubtree()
 		}
 	}
@@ -96,7 +97,7 @@ func (m *merger) releaseRunState() {
 func restoreOrder(v, sent any, s *schema) {
 	switch v := v.(type) {
 	case map[string]any:
-		fields := asObject(sent)
+		fields := tree.AsObject(sent)
 		for name, sub := range v {
 			if fields[name] != nil {
 				restoreOrder(sub, fields[name], s.field(name))
@@ -127,7 +128,7 @@ func restoreElementOrder(list, sent []any, s *schema) {
 
 // storeRecord keeps the stored text while neither the VM nor the source of a field changes.
 func (m *merger) storeRecord() error {
-	isSame := equalJSON(m.result.root["spec"], m.old["spec"]) && !differAt(m.result.root, m.old, vmLabels)
+	isSame := tree.Equal(m.result.root["spec"], m.old["spec"]) && !differAt(m.result.root, m.old, vmLabels)
 	switch {
 	case m.recordUnreadable || isSame && !m.selectionChanged() && !m.reapplies() && !m.hasNewSources():
 		m.keepRecordText(m.result)
@@ -209,7 +210,7 @@ func (m *merger) undoneChange(p provenance.Path, s provenance.Source) string {
 	case s.Role == provenance.Override && is == nil:
 		return fmt.Sprintf("preset %s sets an alternative of %s: it stays absent", s.Preset, p)
 	case s.Role == provenance.Override:
-		return fmt.Sprintf("preset %s overrides %s: it stays %s", s.Preset, p, show(is))
+		return fmt.Sprintf("preset %s overrides %s: it stays %s", s.Preset, p, tree.Show(is))
 	}
 	return ""
 }

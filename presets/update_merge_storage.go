@@ -7,6 +7,7 @@ import (
 	"k8s.io/apimachinery/pkg/util/sets"
 
 	"github.com/virtwright/virtwright/presets/provenance"
+	"github.com/virtwright/virtwright/presets/tree"
 )
 
 // Storage is sticky: an update never changes or removes volumes, their disks and
@@ -156,7 +157,7 @@ func (m *merger) dropUnusedTemplates() {
 			m.drop(p)
 		}
 	}
-	if isEmpty(vmValue(m.result.root, templatesPath)) && vmValue(m.after.root, templatesPath) == nil {
+	if tree.IsEmpty(vmValue(m.result.root, templatesPath)) && vmValue(m.after.root, templatesPath) == nil {
 		m.drop(templatesPath)
 	}
 }
@@ -166,7 +167,7 @@ func namedDataVolumes(vm map[string]any) sets.Set[string] {
 	names := sets.New[string]()
 	for p := range elementsAt(vm, volumesPath) {
 		for _, name := range templateReferences {
-			names.Insert(asText(vmValue(vm, slices.Concat(p, name))))
+			names.Insert(tree.AsText(vmValue(vm, slices.Concat(p, name))))
 		}
 	}
 	return names

@@ -12,6 +12,7 @@ import (
 
 	"github.com/virtwright/virtwright/api/v1alpha1"
 	"github.com/virtwright/virtwright/presets/provenance"
+	"github.com/virtwright/virtwright/presets/tree"
 )
 
 // A RevisionFinder finds a preset in an earlier revision, by a source of a record. It returns nil
@@ -34,7 +35,7 @@ const maxReapplied = 16
 
 // checkReapplied checks the names of presets, and that only these change the VM.
 func (u *update) checkReapplied(only []string, before, after map[string]any) field.ErrorList {
-	if !equalJSON(before["spec"], after["spec"]) || differAt(before, after, vmLabels) || u.selectionChanged() {
+	if !tree.Equal(before["spec"], after["spec"]) || differAt(before, after, vmLabels) || u.selectionChanged() {
 		return field.ErrorList{field.Forbidden(u.reapplyPath(), "a reapply of some presets must not change spec, labels or the annotations that select presets: "+
 			"make that change in a request of its own")}
 	}

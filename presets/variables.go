@@ -14,6 +14,7 @@ import (
 	"k8s.io/apimachinery/pkg/util/validation/field"
 
 	"github.com/virtwright/virtwright/api/v1alpha1"
+	"github.com/virtwright/virtwright/presets/spelling"
 )
 
 const (
@@ -166,7 +167,7 @@ func (c *expressionCompiler) nearVariable(name string) string {
 	for _, v := range c.variables {
 		names = append(names, v.name)
 	}
-	if meant := Nearest(name, slices.Values(names)); meant != "" {
+	if meant := spelling.Nearest(name, slices.Values(names)); meant != "" {
 		return fmt.Sprintf("; did you mean %s.%s?", variablesKey, meant)
 	}
 	return ""

@@ -9,6 +9,7 @@ import (
 	"k8s.io/apimachinery/pkg/util/validation/field"
 
 	"github.com/virtwright/virtwright/presets/provenance"
+	"github.com/virtwright/virtwright/presets/tree"
 )
 
 // VerifyApplied checks an object before it is stored, because other webhooks act after ours:
@@ -113,7 +114,7 @@ func (c *verification) undoneOverrides() field.ErrorList {
 		if s.Role == provenance.Remove {
 			want = "must be absent"
 		}
-		errs = append(errs, field.Invalid(field.NewPath(p.String()), show(vmValue(c.object.root, p)),
+		errs = append(errs, field.Invalid(field.NewPath(p.String()), tree.Show(vmValue(c.object.root, p)),
 			fmt.Sprintf("%s: preset %s overrules it, but a later webhook changed it", want, s.Preset)).
 			WithOrigin(originPresets+s.Preset))
 	}
@@ -128,7 +129,7 @@ func (c *verification) isApplied(r *mergeState, p provenance.Path, preset *Compi
 		return is == nil
 	}
 	want := preset.overrides.setting(p)
-	return want == nil || want.equals(is) || want.computed != nil && is != nil || want.isEmptyObject() && isObject(is)
+	return want == nil || want.equals(is) || want.computed != nil && is != nil || want.isEmptyObject() && tree.IsObject(is)
 }
 
 func (c *verification) forbidden() field.ErrorList {
@@ -154,7 +155,7 @@ func notIn(old *mergeState, found []violation) []violation {
 func (v violation) isIn(old map[string]any) bool {
 	if !v.rule.required {
 		was := vmValue(old, v.path)
-		return was != nil && !HasNewValues(was, v.value)
+		return was != nil && !tree.HasNewValues(was, v.value)
 	}
 	found := false
 	visitGaps(old, vmSchema(), v.rule.path, nil, func(p provenance.Path) { found = found || p.Equal(v.path) })
@@ -215,7 +216,7 @@ func Breaks(e *field.Error, ref string) bool { return e.Origin == originPresetRu
 // preference may set are checked only on the expanded VM, and no others are then.
 func (r *mergeState) gaps(c *Compiled, expanded bool) []violation {
 	var out []violation
-	spec := asObject(r.root["spec"])
+	spec := tree.AsObject(r.root["spec"])
 	for _, rule := range c.requires {
 		if r.sentVMI != nil && ownerOf(rule.path)&beyondTemplate != 0 || awaitsExpansion(spec, rule.path) != expanded {
 			continue
@@ -243,7 +244,7 @@ func visitGaps(v any, s *schema, pattern, at provenance.Path, visit func(provena
 		return
 	}
 	list, listSchema := lookup(v, s, pattern[:every]), s.at(pattern[:every])
-	elements := asList(list)
+	elements := tree.AsList(list)
 	if listSchema == nil || len(elements) == 0 {
 		return
 	}
@@ -279,7 +280,7 @@ func visitMatches(v any, s *schema, pattern, at provenance.Path, visit func(prov
 
 func visitMatchingElements(list []any, s *schema, pattern provenance.Path, visit func(string, map[string]any)) {
 	for _, e := range list {
-		fields := asObject(e)
+		fields := tree.AsObject(e)
 		key, missing := elementKey(s.keys, fields)
 		if missing == "" && (pattern[0].Kind == provenance.AnyElement || pattern[0].Name == key) {
 			visit(key, fields)

@@ -10,6 +10,7 @@ import (
 	"k8s.io/apimachinery/pkg/util/validation/field"
 
 	"github.com/virtwright/virtwright/presets/provenance"
+	"github.com/virtwright/virtwright/presets/tree"
 )
 
 // VerifyExpansion checks the matching presets on a VM, after KubeVirt's webhook, with the fields of
@@ -86,7 +87,7 @@ func expansionOf(req Request, raw []byte) (*expandedVM, error) {
 
 // known returns the contributions that are known.
 func (r *mergeState) known() (contributions, error) {
-	spec := asObject(r.root["spec"])
+	spec := tree.AsObject(r.root["spec"])
 	if r.sentVMI != nil || spec["instancetype"] == nil && spec["preference"] == nil {
 		return contributions{}, nil
 	}
@@ -142,7 +143,7 @@ func (x *expandedVM) hadBefore(v violation) bool {
 		return v.isIn(x.expanded)
 	}
 	was := vmValue(x.expanded, v.path)
-	return equalJSON(was, v.value) || was != nil && v.value != nil && !HasNewValues(was, v.value)
+	return tree.Equal(was, v.value) || was != nil && v.value != nil && !tree.HasNewValues(was, v.value)
 }
 
 func (x *expandedVM) violations() []violation {
@@ -182,13 +183,13 @@ func losesChoice(p provenance.Path, decided []provenance.Path) bool {
 func (x *expandedVM) overridden(c *Compiled, leaf *fieldNode) []violation {
 	is := vmValue(x.expanded, leaf.path)
 	by := x.ownerOfOverride(leaf.path, leaf.owner)
-	if by == nil || leaf.isKey || leaf.equals(is) || leaf.isEmptyObject() && isObject(is) {
+	if by == nil || leaf.isKey || leaf.equals(is) || leaf.isEmptyObject() && tree.IsObject(is) {
 		return nil
 	}
-	says := fmt.Sprintf("must be %s, as preset %s overrides it, but %s sets ", show(leaf.value), c.Ref, by)
+	says := fmt.Sprintf("must be %s, as preset %s overrides it, but %s sets ", tree.Show(leaf.value), c.Ref, by)
 	problem := field.Required(field.NewPath(leaf.text), says+"nothing: name another "+by.field)
 	if is != nil {
-		problem = field.Invalid(field.NewPath(leaf.text), is, says+show(is)+": name another "+by.field)
+		problem = field.Invalid(field.NewPath(leaf.text), is, says+tree.Show(is)+": name another "+by.field)
 	}
 	return []violation{{preset: c, path: leaf.path, value: is, problem: problem.WithOrigin(originPresets + c.Ref)}}
 }
@@ -200,7 +201,7 @@ func (x *expandedVM) restored(c *Compiled, removed removal) []violation {
 	}
 	by := x.contributorOf(removed.path)
 	problem := field.Forbidden(field.NewPath(removed.text),
-		fmt.Sprintf("preset %s removes it, but %s sets %s: name another %s", c.Ref, by, show(is), by.field))
+		fmt.Sprintf("preset %s removes it, but %s sets %s: name another %s", c.Ref, by, tree.Show(is), by.field))
 	return []violation{{preset: c, path: removed.path, value: is, problem: problem.WithOrigin(originPresets + c.Ref)}}
 }
 
@@ -213,7 +214,7 @@ func (x *expandedVM) forbidden() []violation {
 			continue
 		}
 		by := x.contributorOf(v.path)
-		v.problem.Detail += fmt.Sprintf("; %s sets %s: name another %s", by, show(v.value), by.field)
+		v.problem.Detail += fmt.Sprintf("; %s sets %s: name another %s", by, tree.Show(v.value), by.field)
 		out = append(out, v)
 	}
 	for _, c := range x.matched {
@@ -225,7 +226,7 @@ func (x *expandedVM) forbidden() []violation {
 // brings reports whether the value at p comes from the expansion. One socket, core or thread does
 // not count: KubeVirt gives it to every VM.
 func (x *expandedVM) brings(p provenance.Path, value any) bool {
-	return value != nil && !equalJSON(value, vmValue(x.state.root, p)) && !(under(p, topologyFields) && equalJSON(value, int64(1)))
+	return value != nil && !tree.Equal(value, vmValue(x.state.root, p)) && !(under(p, topologyFields) && tree.Equal(value, int64(1)))
 }
 
 // ownerOfOverride returns the contribution that may change an overridden field; nil if the override

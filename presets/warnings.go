@@ -5,11 +5,11 @@ import (
 	"slices"
 	"strconv"
 	"strings"
-	"unicode/utf8"
 
 	"k8s.io/apimachinery/pkg/util/validation/field"
 
 	"github.com/virtwright/virtwright/presets/provenance"
+	"github.com/virtwright/virtwright/presets/tree"
 )
 
 const (
@@ -68,14 +68,14 @@ func (r *mergeState) count(n *provenance.Node, p provenance.Path, d *effect) {
 	switch {
 	case n.Overruled && r.keptUserValue(n, p): // the user wrote the same value
 	case n.Overruled:
-		d.overruled.add(func() string { return p.String() + " (was " + show(n.UserValue) + ")" })
+		d.overruled.add(func() string { return p.String() + " (was " + tree.Show(n.UserValue) + ")" })
 	case d.source.Role != provenance.Remove:
 		d.set.add(p.String)
 	}
 }
 
 func (r *mergeState) keptUserValue(n *provenance.Node, p provenance.Path) bool {
-	return n.Change == provenance.Unchanged && !n.TooLarge && equalJSON(n.UserValue, vmValue(r.root, p))
+	return n.Change == provenance.Unchanged && !n.TooLarge && tree.Equal(n.UserValue, vmValue(r.root, p))
 }
 
 func (r *mergeState) isNewDecision(n *provenance.Node) bool {
@@ -143,7 +143,7 @@ func LimitWarnings(in []string, rest string) []string {
 	}
 	for i, text := range in {
 		if len(text) > MaxWarningBytes {
-			in[i] = Truncate(text, MaxWarningBytes-len("…"))
+			in[i] = tree.Truncate(text, MaxWarningBytes-len("…"))
 		}
 	}
 	return in
@@ -197,25 +197,14 @@ const (
 	maxPath, maxValue, maxDetail = 256, 128, 1 << 10
 )
 
-// Truncate returns the first bytes of a longer text, and "…". It never splits a character.
-func Truncate(text string, most int) string {
-	if len(text) <= most {
-		return text
-	}
-	for most > 0 && !utf8.RuneStart(text[most]) {
-		most--
-	}
-	return text[:most] + "…"
-}
-
 // LimitErrors limits the text that messages repeat from an object: all problems together, and the
 // field, value and detail of each. It changes the problems in place.
 func LimitErrors(problems field.ErrorList) field.ErrorList {
 	size := 0
 	for i, p := range problems {
-		p.Field, p.Detail = Truncate(p.Field, maxPath), Truncate(p.Detail, maxDetail)
+		p.Field, p.Detail = tree.Truncate(p.Field, maxPath), tree.Truncate(p.Detail, maxDetail)
 		if text := fmt.Sprint(p.BadValue); len(text) > maxValue {
-			p.BadValue = Truncate(text, maxValue)
+			p.BadValue = tree.Truncate(text, maxValue)
 		}
 		if size += len(p.Error()); size > maxProblems && i > 0 {
 			return append(problems[:i:i], field.Forbidden(field.NewPath("spec"), fmt.Sprintf("and %d more problems", len(problems)-i)))

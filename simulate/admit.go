@@ -19,6 +19,7 @@ import (
 
 	"github.com/virtwright/virtwright/api/v1alpha1"
 	"github.com/virtwright/virtwright/presets"
+	"github.com/virtwright/virtwright/presets/spelling"
 	"github.com/virtwright/virtwright/webhooks"
 	"github.com/virtwright/virtwright/webhooks/conversion"
 )
@@ -269,7 +270,7 @@ func (m VM) correctDiskField(p *field.Error) {
 	case m.version != conversion.V1Alpha2 || !strings.HasPrefix(parent, disks) || !strings.HasSuffix(parent, "]"):
 	case name == volume:
 		p.Detail, p.Origin = "must be the name of a volume", ""
-	case presets.Nearest(name, slices.Values([]string{volume})) != "":
+	case spelling.Nearest(name, slices.Values([]string{volume})) != "":
 		p.Detail = fmt.Sprintf("unknown field %q; did you mean %q?", name, volume)
 	}
 }

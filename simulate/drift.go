@@ -11,6 +11,7 @@ import (
 
 	"github.com/virtwright/virtwright/fleet"
 	"github.com/virtwright/virtwright/presets"
+	"github.com/virtwright/virtwright/presets/spelling"
 	"github.com/virtwright/virtwright/simulate/manifest"
 	"github.com/virtwright/virtwright/webhooks"
 )
@@ -130,5 +131,5 @@ func (c *Cluster) hasPreset(ref string) error {
 	if refs[ref] {
 		return nil
 	}
-	return fmt.Errorf("--preset %s: there is no such preset%s", ref, presets.DidYouMean(ref, maps.Keys(refs)))
+	return fmt.Errorf("--preset %s: there is no such preset%s", ref, spelling.DidYouMean(ref, maps.Keys(refs)))
 }

@@ -11,7 +11,7 @@ import (
 	"k8s.io/apimachinery/pkg/util/sets"
 
 	"github.com/virtwright/virtwright/api/v1alpha1"
-	"github.com/virtwright/virtwright/presets"
+	"github.com/virtwright/virtwright/presets/spelling"
 	"github.com/virtwright/virtwright/simulate/manifest"
 )
 
@@ -107,7 +107,7 @@ func nearestKind(kind schema.GroupKind) string {
 			names = append(names, known.Kind)
 		}
 	}
-	near := cmp.Or(presets.Nearest(kind.Kind, slices.Values(names)), unabbreviated(kind.Kind, names))
+	near := cmp.Or(spelling.Nearest(kind.Kind, slices.Values(names)), unabbreviated(kind.Kind, names))
 	if near == "" || slices.Contains(otherKinds, near) {
 		return ""
 	}

@@ -12,6 +12,7 @@ import (
 
 	"github.com/virtwright/virtwright/api/v1alpha1"
 	"github.com/virtwright/virtwright/presets"
+	"github.com/virtwright/virtwright/presets/tree"
 	"github.com/virtwright/virtwright/simulate/manifest"
 )
 
@@ -207,10 +208,10 @@ const maxShown = 256
 func shortened(p *field.Error) {
 	switch v := p.BadValue.(type) {
 	case string:
-		p.BadValue = presets.Truncate(v, maxShown)
+		p.BadValue = tree.Truncate(v, maxShown)
 	case map[string]any, []any:
 		if text, err := json.Marshal(v); err == nil && len(text) > maxShown {
-			p.BadValue = presets.Truncate(string(text), maxShown)
+			p.BadValue = tree.Truncate(string(text), maxShown)
 		}
 	}
 }

@@ -18,6 +18,7 @@ import (
 	"github.com/virtwright/virtwright/fleet"
 	"github.com/virtwright/virtwright/presets"
 	"github.com/virtwright/virtwright/presets/provenance"
+	"github.com/virtwright/virtwright/presets/spelling"
 	"github.com/virtwright/virtwright/simulate/manifest"
 )
 
@@ -91,7 +92,7 @@ type Expectation struct {
 func Suites(objects, given []manifest.Object) ([]*Suite, error) {
 	var problems []error
 	objects = slices.DeleteFunc(slices.Clone(objects), func(o manifest.Object) bool {
-		if !isSuite(o) && (strings.EqualFold(o.Kind, kindSuite) || presets.Nearest(o.Kind, slices.Values([]string{kindSuite})) != "") {
+		if !isSuite(o) && (strings.EqualFold(o.Kind, kindSuite) || spelling.Nearest(o.Kind, slices.Values([]string{kindSuite})) != "") {
 			problems = append(problems, &manifest.DocumentError{Where: o.Where, Message: fmt.Sprintf("unsupported kind %s of %s: use %s of %s/v1alpha1", o.Kind, o.APIVersion, kindSuite, virtwrightGroup)})
 		}
 		return !isSuite(o)

@@ -5,6 +5,7 @@ import (
 	"strings"
 
 	"github.com/virtwright/virtwright/presets"
+	"github.com/virtwright/virtwright/presets/tree"
 	"github.com/virtwright/virtwright/simulate/originreport"
 )
 
@@ -90,7 +91,7 @@ func asJSON(value any) string {
 	if value == nil {
 		return "(absent)"
 	}
-	return OneLine(presets.FormatValue(value))
+	return OneLine(tree.Format(value))
 }
 
 // OneLine joins the lines of a text, and escapes control characters.

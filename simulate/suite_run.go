@@ -18,6 +18,7 @@ import (
 	"github.com/virtwright/virtwright/api/v1alpha1"
 	"github.com/virtwright/virtwright/fleet"
 	"github.com/virtwright/virtwright/presets"
+	"github.com/virtwright/virtwright/presets/spelling"
 	"github.com/virtwright/virtwright/simulate/manifest"
 )
 
@@ -312,7 +313,7 @@ func decodeStrict(raw []byte, into any, at *field.Path) field.ErrorList {
 			continue
 		}
 		name := path[strings.LastIndexByte(path, '.')+1:]
-		detail := fmt.Sprintf("unknown field %q%s", name, presets.DidYouMean(name, slices.Values(suiteFields)))
+		detail := fmt.Sprintf("unknown field %q%s", name, spelling.DidYouMean(name, slices.Values(suiteFields)))
 		out = append(out, field.Invalid(under(path), name, detail).WithOrigin(presets.OriginUnknownField))
 	}
 	var wrong *json.UnmarshalTypeError

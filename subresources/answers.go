@@ -14,6 +14,7 @@ import (
 	"sigs.k8s.io/yaml"
 
 	"github.com/virtwright/virtwright/presets"
+	"github.com/virtwright/virtwright/presets/tree"
 )
 
 // Limits of request bodies, far above realistic sizes.
@@ -131,7 +132,7 @@ func answer(w http.ResponseWriter, value any) {
 
 func reject(w http.ResponseWriter, err error) {
 	status := responsewriters.ErrorToAPIStatus(err)
-	status.Message = presets.Truncate(status.Message, maxMessage)
+	status.Message = tree.Truncate(status.Message, maxMessage)
 	presets.EscapeStatus(status)
 	body, err := json.Marshal(status)
 	if err != nil {

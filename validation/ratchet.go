@@ -8,7 +8,7 @@ import (
 	"k8s.io/apimachinery/pkg/util/validation/field"
 	kjson "sigs.k8s.io/json"
 
-	"github.com/virtwright/virtwright/presets"
+	"github.com/virtwright/virtwright/presets/tree"
 )
 
 // OnlyNew returns the problems that are not in before, the problems of the stored object. It is for
@@ -49,7 +49,7 @@ func newProblems(now []problem, vm *ExpandedVM, before []problem, old *ExpandedV
 	for _, p := range now {
 		id, at := p.identity(root)
 		was := known[id]
-		if len(was) == 0 || p.err.Type == field.ErrorTypeForbidden && presets.HasNewValues(was[0], at) {
+		if len(was) == 0 || p.err.Type == field.ErrorTypeForbidden && tree.HasNewValues(was[0], at) {
 			out = append(out, p)
 			continue
 		}

@@ -7,6 +7,8 @@ import (
 	"k8s.io/apimachinery/pkg/util/validation/field"
 
 	"github.com/virtwright/virtwright/presets"
+	"github.com/virtwright/virtwright/presets/spelling"
+	"github.com/virtwright/virtwright/presets/tree"
 )
 
 const (
@@ -99,7 +101,7 @@ func (r *Report) suggest(name string, candidates iter.Seq[string]) string {
 			}
 		}
 	}
-	return presets.DidYouMean(name, few)
+	return spelling.DidYouMean(name, few)
 }
 
-func shorten(text string) string { return presets.Truncate(text, maxShown) }
+func shorten(text string) string { return tree.Truncate(text, maxShown) }

@@ -9,7 +9,7 @@ import (
 	"strconv"
 	"strings"
 
-	"github.com/virtwright/virtwright/presets"
+	"github.com/virtwright/virtwright/presets/spelling"
 )
 
 // A Setting is a flag that sets a field of a [Config]. All programs that run rules share them. Each
@@ -63,7 +63,7 @@ func nearestGate(name string) string {
 	for _, g := range slices.Sorted(maps.Keys(gates)) {
 		all = append(all, string(g))
 	}
-	return cmp.Or(presets.DidYouMean(name, slices.Values(all)), "; there are "+strings.Join(all, ", "))
+	return cmp.Or(spelling.DidYouMean(name, slices.Values(all)), "; there are "+strings.Join(all, ", "))
 }
 
 func (c *Config) setMachines(text string) error {

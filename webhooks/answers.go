@@ -20,6 +20,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/log"
 
 	"github.com/virtwright/virtwright/presets"
+	"github.com/virtwright/virtwright/presets/tree"
 )
 
 // maxMessage bounds a message that may quote the request, in bytes.
@@ -31,7 +32,7 @@ type statusError = apierrors.StatusError
 func newStatus(code int32, reason metav1.StatusReason, format string, args ...any) *statusError {
 	return &statusError{ErrStatus: metav1.Status{
 		TypeMeta: metav1.TypeMeta{APIVersion: "v1", Kind: "Status"},
-		Status:   metav1.StatusFailure, Code: code, Reason: reason, Message: presets.Truncate(fmt.Sprintf(format, args...), maxMessage),
+		Status:   metav1.StatusFailure, Code: code, Reason: reason, Message: tree.Truncate(fmt.Sprintf(format, args...), maxMessage),
 	}}
 }
 
@@ -106,7 +107,7 @@ func denied(status metav1.Status) Response {
 
 // invalid rejects an object with as many of its problems as a message holds.
 func invalid(request Request, problems field.ErrorList) Response {
-	return invalidNamed(request, presets.Truncate(request.Name, maxMessage), presets.LimitErrors(problems))
+	return invalidNamed(request, tree.Truncate(request.Name, maxMessage), presets.LimitErrors(problems))
 }
 
 // invalidNamed rejects an object, under a name, with all its problems.
@@ -174,10 +175,10 @@ func logRejection(ctx context.Context, request Request, response Response) {
 	}
 	var fields, rules, named []string
 	for _, p := range response.Problems[:min(len(response.Problems), mostLogged)] {
-		fields, rules, named = append(fields, presets.Truncate(p.Field, maxMessage)), append(rules, p.Rule()), append(named, p.Presets()...)
+		fields, rules, named = append(fields, tree.Truncate(p.Field, maxMessage)), append(rules, p.Rule()), append(named, p.Presets()...)
 	}
-	log.FromContext(ctx).Info("Rejected a request", "uid", request.UID, "user", presets.Truncate(request.UserInfo.Username, maxMessage),
-		"operation", request.Operation, "kind", request.Kind.Kind, "namespace", request.Namespace, "name", presets.Truncate(request.Name, maxMessage),
+	log.FromContext(ctx).Info("Rejected a request", "uid", request.UID, "user", tree.Truncate(request.UserInfo.Username, maxMessage),
+		"operation", request.Operation, "kind", request.Kind.Kind, "namespace", request.Namespace, "name", tree.Truncate(request.Name, maxMessage),
 		"reason", response.Result.Reason, "fields", distinct(fields), "rules", distinct(rules), "presets", distinct(named))
 }
 

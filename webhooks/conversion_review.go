@@ -16,6 +16,7 @@ import (
 	kjson "sigs.k8s.io/json"
 
 	"github.com/virtwright/virtwright/presets"
+	"github.com/virtwright/virtwright/presets/tree"
 	"github.com/virtwright/virtwright/webhooks/conversion"
 )
 
@@ -88,7 +89,7 @@ func convertRaw(raw []byte, version string) ([]byte, error) {
 }
 
 func conversionFailed(err error) *apiextensionsv1.ConversionResponse {
-	return &apiextensionsv1.ConversionResponse{Result: metav1.Status{Status: metav1.StatusFailure, Message: presets.Escape(presets.Truncate(err.Error(), maxMessage))}}
+	return &apiextensionsv1.ConversionResponse{Result: metav1.Status{Status: metav1.StatusFailure, Message: presets.Escape(tree.Truncate(err.Error(), maxMessage))}}
 }
 
 // sentVersion returns the version in which a request was made, and whether the API server has

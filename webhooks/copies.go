@@ -16,6 +16,7 @@ import (
 
 	"github.com/virtwright/virtwright/api/v1alpha1"
 	"github.com/virtwright/virtwright/presets"
+	"github.com/virtwright/virtwright/presets/tree"
 )
 
 // copies validates objects from which KubeVirt's controllers create VMs and VMIs: pools, replica
@@ -152,7 +153,7 @@ func patchProblems(patches []string) field.ErrorList {
 		at := field.NewPath("spec", "patches").Index(i)
 		var operation jsonpatch.Operation
 		if err := json.Unmarshal([]byte(text), &operation); err != nil {
-			problems = append(problems, field.Invalid(at, presets.Truncate(text, presets.MaxWarningBytes), "must be one operation of a JSON patch, as an object"))
+			problems = append(problems, field.Invalid(at, tree.Truncate(text, presets.MaxWarningBytes), "must be one operation of a JSON patch, as an object"))
 			continue
 		}
 		if !mayPatch(operation) {

@@ -23,6 +23,8 @@ import (
 	"github.com/virtwright/virtwright/api/v1alpha1"
 	"github.com/virtwright/virtwright/presets"
 	"github.com/virtwright/virtwright/presets/provenance"
+	"github.com/virtwright/virtwright/presets/spelling"
+	"github.com/virtwright/virtwright/presets/tree"
 	"github.com/virtwright/virtwright/validation/protection"
 )
 
@@ -195,7 +197,7 @@ func (m *Mutator) removeReserved(req Request) (removal, field.ErrorList) {
 	}
 	var names []string
 	for _, path := range paths {
-		names = append(names, presets.Truncate(field.NewPath(path[0], path[1:]...).String(), presets.MaxWarningBytes))
+		names = append(names, tree.Truncate(field.NewPath(path[0], path[1:]...).String(), presets.MaxWarningBytes))
 	}
 	return removal{
 		patch:   without(annotations, paths),
@@ -206,7 +208,7 @@ func (m *Mutator) removeReserved(req Request) (removal, field.ErrorList) {
 // suggestAnnotation suggests the annotation that the author of a reserved one may have meant.
 func suggestAnnotation(paths [][]string) string {
 	for _, path := range paths {
-		if meant := presets.Nearest(path[len(path)-1], slices.Values(v1alpha1.UserAnnotations())); meant != "" {
+		if meant := spelling.Nearest(path[len(path)-1], slices.Values(v1alpha1.UserAnnotations())); meant != "" {
 			return fmt.Sprintf("; did you mean %s?", meant)
 		}
 	}

@@ -13,6 +13,7 @@ import (
 
 	"github.com/virtwright/virtwright/api/v1alpha1"
 	"github.com/virtwright/virtwright/presets"
+	"github.com/virtwright/virtwright/presets/spelling"
 )
 
 // The types of objects by path. A message about an unknown field suggests fields of these types.
@@ -66,10 +67,10 @@ func suggestField(path string, parts map[string]reflect.Type) string {
 			continue
 		}
 		fields := jsonNames(part)
-		if hint := presets.DidYouMean(name, slices.Values(fields)); hint != "" {
+		if hint := spelling.DidYouMean(name, slices.Values(fields)); hint != "" {
 			return hint
 		}
-		if meant := presets.Nearest(name, slices.Values(jsonNames(labelSelector))); meant != "" && parent == "spec.match" {
+		if meant := spelling.Nearest(name, slices.Values(jsonNames(labelSelector))); meant != "" && parent == "spec.match" {
 			return fmt.Sprintf("; did you mean labels.%s?", meant)
 		}
 		return "; " + parent + " has " + strings.Join(fields, ", ")

@@ -13,6 +13,7 @@ import (
 
 	"github.com/virtwright/virtwright/presets"
 	"github.com/virtwright/virtwright/presets/provenance"
+	"github.com/virtwright/virtwright/presets/spelling"
 	"github.com/virtwright/virtwright/simulate"
 	"github.com/virtwright/virtwright/simulate/originreport"
 	"github.com/virtwright/virtwright/validation"
@@ -211,7 +212,7 @@ func restrict(x *presets.Explanation, m simulate.VM, path provenance.Path) (hint
 	if !endsWithKey(path) {
 		return ""
 	}
-	if near := presets.Nearest(path.String(), maps.Keys(paths)); near != "" {
+	if near := spelling.Nearest(path.String(), maps.Keys(paths)); near != "" {
 		hint = "; did you mean " + near + "?"
 	}
 	return hint

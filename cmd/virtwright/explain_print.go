@@ -9,6 +9,7 @@ import (
 
 	"github.com/virtwright/virtwright/presets"
 	"github.com/virtwright/virtwright/presets/provenance"
+	"github.com/virtwright/virtwright/presets/tree"
 	"github.com/virtwright/virtwright/simulate"
 	"github.com/virtwright/virtwright/simulate/originreport"
 )
@@ -253,7 +254,7 @@ func (at explainedField) insteadOf() []explainedClaim {
 
 // relation names what a value that lost is to the value of the field.
 func (at explainedField) relation(lost explainedClaim) string {
-	if lost.Path == "" && presets.FormatValue(lost.Value) == presets.FormatValue(at.Value) {
+	if lost.Path == "" && tree.Format(lost.Value) == tree.Format(at.Value) {
 		return "also"
 	}
 	return "instead of"
@@ -272,7 +273,7 @@ func cell(value any) string { return cellOf(value, cellWidth) }
 func cellOf(value any, width int) string {
 	text, ok := value.(string)
 	if !ok || strings.ContainsAny(text, "\n\t\r") || text == "" {
-		text = presets.FormatValue(value)
+		text = tree.Format(value)
 	}
 	return cut(presets.EscapeLine(text), width)
 }

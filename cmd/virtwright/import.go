@@ -10,7 +10,7 @@ import (
 	apivalidation "k8s.io/apimachinery/pkg/util/validation"
 
 	"github.com/virtwright/virtwright/fleet"
-	"github.com/virtwright/virtwright/presets"
+	"github.com/virtwright/virtwright/presets/tree"
 	"github.com/virtwright/virtwright/simulate"
 )
 
@@ -147,7 +147,7 @@ func valueText(v any) string {
 	if v == nil {
 		return ""
 	}
-	return ": " + presets.FormatValue(v)
+	return ": " + tree.Format(v)
 }
 
 func printVMs(s streams, output string, vms []simulate.ConvertedVM) error {

@@ -26,7 +26,7 @@ import (
 
 	"github.com/virtwright/virtwright/cmd/virtwright/internal/playground/site"
 	"github.com/virtwright/virtwright/cmd/virtwright/internal/version"
-	"github.com/virtwright/virtwright/presets"
+	"github.com/virtwright/virtwright/presets/spelling"
 	"github.com/virtwright/virtwright/simulate"
 )
 
@@ -168,7 +168,7 @@ func flagError(c *cobra.Command, err error) error {
 				longer = f.Name
 			}
 		})
-		if near := cmp.Or(presets.Nearest(name, maps.Keys(names)), longer); near != "" && name != "" {
+		if near := cmp.Or(spelling.Nearest(name, maps.Keys(names)), longer); near != "" && name != "" {
 			err = fmt.Errorf("%w; did you mean --%s?", err, near)
 		}
 	}

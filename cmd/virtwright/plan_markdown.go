@@ -8,7 +8,7 @@ import (
 	"strings"
 
 	"github.com/virtwright/virtwright/fleet"
-	"github.com/virtwright/virtwright/presets"
+	"github.com/virtwright/virtwright/presets/tree"
 )
 
 // Forges limit a comment to 65,536 characters.
@@ -107,7 +107,7 @@ func (c *forgeComment) texts(groups []*fleet.Rejected) []string {
 		fmt.Fprintf(&text, "- %s: %s\n", counted(len(r.VMs), "VM"), literal(someVMs(r.VMs)))
 		shown := r.Texts[:min(len(r.Texts), commentTexts)]
 		for _, line := range shown {
-			fmt.Fprintf(&text, "  - %s\n", literal(presets.Truncate(oneLine(line), commentLength)))
+			fmt.Fprintf(&text, "  - %s\n", literal(tree.Truncate(oneLine(line), commentLength)))
 		}
 		if more := len(r.Texts) - len(shown); more > 0 {
 			c.cut["message"] += more

@@ -10,6 +10,7 @@ import (
 
 	"github.com/virtwright/virtwright/fleet"
 	"github.com/virtwright/virtwright/presets"
+	"github.com/virtwright/virtwright/presets/tree"
 )
 
 func planSummary(plan *fleet.Plan) []string {
@@ -285,7 +286,7 @@ func planValue(v any) string {
 	if v == nil {
 		return "(none)"
 	}
-	return presets.Truncate(presets.EscapeLine(strings.Trim(presets.FormatValue(v), `"`)), shownValue)
+	return tree.Truncate(presets.EscapeLine(strings.Trim(tree.Format(v), `"`)), shownValue)
 }
 
 func someVMs(vms []string) string {

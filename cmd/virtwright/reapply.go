@@ -21,6 +21,7 @@ import (
 	"github.com/virtwright/virtwright/cmd/virtwright/internal/live"
 	"github.com/virtwright/virtwright/presets"
 	"github.com/virtwright/virtwright/presets/provenance"
+	"github.com/virtwright/virtwright/presets/spelling"
 	"github.com/virtwright/virtwright/simulate"
 	"github.com/virtwright/virtwright/validation"
 )
@@ -181,7 +182,7 @@ func (r *reapplyCommand) addMatched(ctx context.Context, config *rest.Config, ho
 
 func (r *reapplyCommand) unknownPreset(refs map[string]bool) error {
 	bare, isCluster := presets.SplitRef(r.preset)
-	near, other := presets.Nearest(r.preset, maps.Keys(refs)), "cluster/"+r.preset
+	near, other := spelling.Nearest(r.preset, maps.Keys(refs)), "cluster/"+r.preset
 	if isCluster {
 		other = bare
 	}

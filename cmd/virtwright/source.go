@@ -23,7 +23,7 @@ import (
 
 	"github.com/virtwright/virtwright/cmd/virtwright/internal/kustomize"
 	"github.com/virtwright/virtwright/cmd/virtwright/internal/live"
-	"github.com/virtwright/virtwright/presets"
+	"github.com/virtwright/virtwright/presets/spelling"
 	"github.com/virtwright/virtwright/simulate"
 	"github.com/virtwright/virtwright/simulate/manifest"
 )
@@ -330,5 +330,5 @@ func isFieldPath(arg string) bool {
 	case slices.Contains(roots, root), strings.HasPrefix(arg, "."), strings.Contains(arg, "["), arg != strings.ToLower(arg):
 		return true
 	}
-	return rest != "" && presets.Nearest(root, slices.Values(roots)) != ""
+	return rest != "" && spelling.Nearest(root, slices.Values(roots)) != ""
 }

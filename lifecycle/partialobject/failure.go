@@ -8,6 +8,7 @@ import (
 	"k8s.io/apimachinery/pkg/runtime/schema"
 
 	"github.com/virtwright/virtwright/presets"
+	"github.com/virtwright/virtwright/presets/tree"
 )
 
 // maxNoteBytes is the limit of API servers for the note of an event, without the ellipsis.
@@ -16,7 +17,7 @@ const maxNoteBytes = 1020
 // EventNote returns a text that is escaped, and truncated to the length that API servers accept as
 // the note of an event.
 func EventNote(text string) string {
-	return presets.Truncate(presets.Escape(text), maxNoteBytes)
+	return tree.Truncate(presets.Escape(text), maxNoteBytes)
 }
 
 // Reference returns a reference to an object for an event. It has no resource version, so that

@@ -29,6 +29,7 @@ import (
 
 	"github.com/virtwright/virtwright/api/v1alpha1"
 	"github.com/virtwright/virtwright/presets"
+	"github.com/virtwright/virtwright/presets/tree"
 )
 
 const kindLegacy = "VirtualMachineInstancePreset"
@@ -264,7 +265,7 @@ func (c *Cache) log(ctx context.Context, s set, changed []Key, first bool) {
 	log := ctrl.LoggerFrom(ctx).WithName("presets")
 	for _, key := range changed {
 		if v, ok := s[key]; ok && len(v.Problems) > 0 {
-			log.Info("A preset is invalid and not in use", "kind", key.Kind, "preset", key.String(), "problems", presets.Truncate(v.Problems.ToAggregate().Error(), maxLoggedBytes))
+			log.Info("A preset is invalid and not in use", "kind", key.Kind, "preset", key.String(), "problems", tree.Truncate(v.Problems.ToAggregate().Error(), maxLoggedBytes))
 		}
 	}
 	if snapshot := c.Snapshot(); first {

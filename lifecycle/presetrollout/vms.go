@@ -21,6 +21,7 @@ import (
 	"github.com/virtwright/virtwright/api/v1alpha1"
 	"github.com/virtwright/virtwright/lifecycle/partialobject"
 	"github.com/virtwright/virtwright/presets"
+	"github.com/virtwright/virtwright/presets/tree"
 )
 
 const (
@@ -285,7 +286,7 @@ func (c *Controller) remember(rollout, stamp string, vm types.NamespacedName, an
 	pause := min(lastRetry, firstRetry<<min(tries, 10))
 	c.failures[rollout][vm] = failure{
 		isPending: answer.Code >= http.StatusInternalServerError && tries < maxServerErrors, stamp: stamp,
-		message: presets.Truncate(answer.Message, maxMessage-len("…")), tries: tries, retry: c.Clock.Now().Add(pause),
+		message: tree.Truncate(answer.Message, maxMessage-len("…")), tries: tries, retry: c.Clock.Now().Add(pause),
 	}
 }
 

@@ -16,6 +16,7 @@ import (
 	"github.com/virtwright/virtwright/lifecycle/presetcache"
 	"github.com/virtwright/virtwright/lifecycle/presetusage"
 	"github.com/virtwright/virtwright/presets"
+	"github.com/virtwright/virtwright/presets/tree"
 )
 
 const (
@@ -163,7 +164,7 @@ func message(problems field.ErrorList) string {
 
 // joined joins the first texts and counts the rest.
 func joined(texts []string) string {
-	out := presets.Truncate(presets.Escape(strings.Join(texts[:min(len(texts), maxProblems)], "; ")), maxMessageBytes)
+	out := tree.Truncate(presets.Escape(strings.Join(texts[:min(len(texts), maxProblems)], "; ")), maxMessageBytes)
 	if more := len(texts) - maxProblems; more > 0 {
 		out += fmt.Sprintf("; and %d more", more)
 	}
@@ -191,7 +192,7 @@ func decideException(e *v1alpha1.PresetException, use *presetusage.ExceptionUse,
 	compiled, problems := presets.CompileException(e)
 	switch {
 	case len(problems) > 0:
-		active.Status, active.Reason, active.Message = metav1.ConditionFalse, v1alpha1.ReasonInvalid, presets.Truncate(presets.Escape(problems.ToAggregate().Error()), maxMessageBytes)
+		active.Status, active.Reason, active.Message = metav1.ConditionFalse, v1alpha1.ReasonInvalid, tree.Truncate(presets.Escape(problems.ToAggregate().Error()), maxMessageBytes)
 	case compiled.Until.IsZero():
 	case compiled.Expired(now):
 		active.Status, active.Reason, active.Message = metav1.ConditionFalse, v1alpha1.ReasonExpired, "ended at "+compiled.Until.UTC().Format(time.RFC3339)

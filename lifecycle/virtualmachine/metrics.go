@@ -14,7 +14,7 @@ import (
 
 	"github.com/virtwright/virtwright/launcher/podspec"
 	"github.com/virtwright/virtwright/lifecycle/partialobject"
-	"github.com/virtwright/virtwright/presets"
+	"github.com/virtwright/virtwright/presets/tree"
 )
 
 // scrapeTimeout limits how long a scrape waits for the sync of the cache.
@@ -84,7 +84,7 @@ func infoOf(vmi *partialobject.VirtualMachineInstance) []string {
 	evictable := ptr.Deref(vmi.Spec.EvictionStrategy, "") != kubevirtv1.EvictionStrategyLiveMigrate
 	out := []string{vmi.Status.NodeName, vmi.Namespace, vmi.Name, strings.ToLower(string(vmi.Status.Phase))}
 	for _, annotation := range partialobject.MetricAnnotations {
-		out = append(out, presets.Truncate(vmi.Annotations[annotation], maxLabel))
+		out = append(out, tree.Truncate(vmi.Annotations[annotation], maxLabel))
 	}
 	return append(out, machine, strconv.FormatBool(evictable), "false", pod)
 }

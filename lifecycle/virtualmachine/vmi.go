@@ -18,6 +18,7 @@ import (
 	"github.com/virtwright/virtwright/lifecycle/partialobject"
 	"github.com/virtwright/virtwright/presets"
 	"github.com/virtwright/virtwright/presets/provenance"
+	"github.com/virtwright/virtwright/presets/tree"
 	"github.com/virtwright/virtwright/validation/protection"
 )
 
@@ -121,7 +122,7 @@ func describeChanges(changes []presets.Origin) string {
 	if more := len(changes) - len(out); more > 0 {
 		out = append(out, fmt.Sprintf("and %d more", more))
 	}
-	return presets.Truncate(presets.Escape(strings.Join(out, ", ")), maxChangesBytes)
+	return tree.Truncate(presets.Escape(strings.Join(out, ", ")), maxChangesBytes)
 }
 
 func originOf(change presets.Origin) string {

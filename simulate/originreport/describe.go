@@ -11,6 +11,7 @@ import (
 	"github.com/virtwright/virtwright/api/v1alpha1"
 	"github.com/virtwright/virtwright/presets"
 	"github.com/virtwright/virtwright/presets/provenance"
+	"github.com/virtwright/virtwright/presets/tree"
 )
 
 // maxValue is the number of characters of a value in a note.
@@ -52,10 +53,10 @@ func lost(o presets.Origin) string {
 	case len(o.Losing) > 0 && o.Losing[0].Path == nil && !o.Losing[0].Excluded:
 		was = o.Losing[0].Value
 	}
-	if was == nil || presets.FormatValue(was) == presets.FormatValue(o.Value) {
+	if was == nil || tree.Format(was) == tree.Format(o.Value) {
 		return ""
 	}
-	if text := strings.Trim(presets.FormatValue(was), `"`); len(text) <= longest {
+	if text := strings.Trim(tree.Format(was), `"`); len(text) <= longest {
 		return text
 	}
 	return ""
@@ -104,7 +105,7 @@ func value(v any) string {
 	if v == nil {
 		return "a value too large to be kept"
 	}
-	return presets.Truncate(presets.FormatValue(v), maxValue)
+	return tree.Truncate(tree.Format(v), maxValue)
 }
 
 func capital(text string) string { return strings.ToUpper(text[:1]) + text[1:] }
@@ -166,5 +167,5 @@ func inline(p provenance.Path, v any) string {
 	if out, err := yaml.Marshal(map[string]any{name: v}); err == nil && bytes.Count(out, []byte("\n")) == 1 {
 		return strings.TrimSuffix(string(out), "\n")
 	}
-	return name + ": " + presets.FormatValue(v)
+	return name + ": " + tree.Format(v)
 }

@@ -29,6 +29,7 @@ import (
 	listersv1 "k8s.io/client-go/listers/core/v1"
 
 	"github.com/virtwright/virtwright/presets"
+	"github.com/virtwright/virtwright/presets/spelling"
 	"github.com/virtwright/virtwright/webhooks/conversion"
 )
 
@@ -141,7 +142,7 @@ func (s *Source) absent(p *Policy, b *Binding) []string {
 		return nil
 	}
 	text := fmt.Sprintf("ValidatingAdmissionPolicyBinding %s has no parameter: %s does not exist", b.object.Name, strings.TrimSpace(kind.Kind+" "+strings.TrimPrefix(ref.Namespace+"/"+ref.Name, "/")))
-	return []string{text + presets.DidYouMean(ref.Name, slices.Values(names))}
+	return []string{text + spelling.DidYouMean(ref.Name, slices.Values(names))}
 }
 
 // Evaluate returns all denials; an API server stops at the first one.

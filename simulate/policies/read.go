@@ -15,7 +15,7 @@ import (
 	"k8s.io/apiserver/pkg/admission/plugin/webhook/predicates/rules"
 	kjson "sigs.k8s.io/json"
 
-	"github.com/virtwright/virtwright/presets"
+	"github.com/virtwright/virtwright/presets/spelling"
 )
 
 // A Policy is a decoded ValidatingAdmissionPolicy.
@@ -167,7 +167,7 @@ func MeansVMs(raw []byte) bool {
 	}
 	known := slices.Values([]string{"virtualmachines", "virtualmachineinstances"})
 	return slices.ContainsFunc(object.Spec.MatchConstraints.ResourceRules, func(rule admissionregistrationv1.NamedRuleWithOperations) bool {
-		return slices.ContainsFunc(rule.Resources, func(name string) bool { return presets.Nearest(name, known) != "" })
+		return slices.ContainsFunc(rule.Resources, func(name string) bool { return spelling.Nearest(name, known) != "" })
 	})
 }
 

@@ -1,0 +1,87 @@
+package tree
+
+import (
+	"errors"
+	"fmt"
+	"strconv"
+	"strings"
+
+	"k8s.io/apimachinery/pkg/api/resource"
+	"k8s.io/apimachinery/pkg/util/validation/field"
+)
+
+const (
+	// These limits exist because parsing 1e-99999999 takes hours.
+	maxQuantityBytes  = 64
+	maxExponentDigits = 3
+)
+
+var errHugeQuantity = errors.New("too many digits")
+
+// HugeQuantity reports whether the text of a quantity is longer than it needs to be. Parsing it
+// could take hours.
+func HugeQuantity(text string) bool {
+	i := strings.IndexAny(text, "eE")
+	return len(text) > maxQuantityBytes || i >= 0 && len(text)-i-1 > maxExponentDigits+1 && strings.Trim(text[i+1:], "+-0123456789") == ""
+}
+
+// MayHaveHugeQuantity reports whether JSON has anything that looks like a huge quantity.
+func MayHaveHugeQuantity(raw []byte) bool {
+	digits, inExponent := 0, false
+	for _, c := range raw {
+		switch c {
+		case '0', '1', '2', '3', '4', '5', '6', '7', '8', '9':
+			digits++
+			if digits > maxQuantityBytes/2 || inExponent && digits > maxExponentDigits {
+				return true
+			}
+		case '.':
+			inExponent = false
+		case 'e', 'E':
+			digits, inExponent = 0, digits > 0
+		case '+', '-':
+			digits, inExponent = 0, inExponent && digits == 0
+		default:
+			digits, inExponent = 0, false
+		}
+	}
+	return false
+}
+
+// HugeProblem is the problem of a HugeQuantity.
+func HugeProblem(at *field.Path, text string) *field.Error {
+	return field.Invalid(at, Show(text), fmt.Sprintf(
+		"must be a quantity such as 2Gi or 500m, of at most %d characters and with an exponent of at most %d digits", maxQuantityBytes, maxExponentDigits))
+}
+
+// parseDecimal parses the shortest text of a number as a quantity.
+func parseDecimal(number float64) (resource.Quantity, error) {
+	text := strconv.FormatFloat(number, 'f', -1, 64)
+	if len(text) > maxQuantityBytes {
+		text = strconv.FormatFloat(number, 'e', -1, 64)
+	}
+	return resource.ParseQuantity(text)
+}
+
+// ParseQuantity parses a string or a number. The error says that it is no quantity, or huge.
+func ParseQuantity(v any) (resource.Quantity, error) {
+	switch v := v.(type) {
+	case string:
+		if HugeQuantity(v) {
+			return resource.Quantity{}, errHugeQuantity
+		}
+		return resource.ParseQuantity(v)
+	case int64:
+		return *resource.NewQuantity(v, resource.DecimalSI), nil
+	case float64:
+		return parseDecimal(v)
+	}
+	return resource.Quantity{}, fmt.Errorf("cannot read %T as a quantity", v)
+}
+
+// SameQuantity reports whether two values are equal quantities, as 4Gi and 4096Mi are.
+func SameQuantity(a, b any) bool {
+	x, err := ParseQuantity(a)
+	y, wrong := ParseQuantity(b)
+	return err == nil && wrong == nil && x.Cmp(y) == 0
+}
