@@ -179,7 +179,7 @@ func (c *SchemaReport) quantity(text string, at *field.Path) {
 		return
 	}
 	if _, err := tree.ParseQuantity(text); err != nil {
-		c.Mistyped = append(c.Mistyped, field.Invalid(at, text, "must be "+shapeNames[shapeQuantity]))
+		c.Mistyped = append(c.Mistyped, field.Invalid(at, text, "must be "+shapeQuantity.String()))
 	}
 }
 

@@ -97,7 +97,7 @@ func neverEqual(path []string, s *schema, constant any) string {
 	case isString && text != "" && isNameOfObject(path) && len(validation.IsDNS1123Subdomain(text)) > 0:
 		return fmt.Sprintf("%s is never %q: names have lower-case letters, digits, '-' and '.'", shown, text)
 	case s != nil && isOtherType(s.shape, constant):
-		return fmt.Sprintf("%s is %s, and never equals %s", shown, shapeNames[s.shape], tree.Show(constant))
+		return fmt.Sprintf("%s is %s, and never equals %s", shown, s.shape, tree.Show(constant))
 	}
 	return ""
 }

@@ -189,7 +189,7 @@ func (x *computed) convert(v any) (any, error) {
 	_, isText := v.(string)
 	switch isQuantity := x.shape == shapeQuantity; {
 	case !fits(x.shape, v), isQuantity && err != nil:
-		return nil, fmt.Errorf("must be %s, but is %s", shapeNames[x.shape], tree.Show(v))
+		return nil, fmt.Errorf("must be %s, but is %s", x.shape, tree.Show(v))
 	case isQuantity && !isText:
 		return q.String(), nil
 	}

@@ -28,8 +28,6 @@ var pairedLists = map[string]pairing{
 		provenance.Of("domain", "devices", "disks"), provenance.Of("domain", "devices", "filesystems")}},
 }
 
-var templateSpec = provenance.Of("spec", "template", "spec")
-
 func pairingOf(p provenance.Path) *pairing {
 	if len(p) < 5 || !p.HasPrefix(templateSpec) {
 		return nil
@@ -60,7 +58,7 @@ var templateReferences = []provenance.Path{provenance.Of("dataVolume", "name"), 
 
 func namesTemplate(volume any, template string) bool {
 	return slices.ContainsFunc(templateReferences, func(p provenance.Path) bool {
-		return lookup(volume, vmSchema().at(volumesPath).elem, p) == template
+		return vmSchema().at(volumesPath).elem.valueAt(volume, p) == template
 	})
 }
 
@@ -84,10 +82,14 @@ type uniqueElement struct {
 // uniqueElements are the elements that KubeVirt allows once (rules single-pod-network,
 // single-multus-default, single-default-network and single-volumes).
 var uniqueElements = []*uniqueElement{
-	{"a default network", provenance.Of("spec", "template", "spec", "networks"), []provenance.Path{provenance.Of("pod"), provenance.Of("multus", "default")}},
+	defaultNetwork,
 	{"a service account volume", volumesPath, []provenance.Path{provenance.Of("serviceAccount")}},
 	{"a volume of downward metrics", volumesPath, []provenance.Path{provenance.Of("downwardMetrics")}},
 	{"a volume for a memory dump", volumesPath, []provenance.Path{provenance.Of("memoryDump")}},
+}
+
+var defaultNetwork = &uniqueElement{
+	"a default network", templateSpec.Field("networks"), []provenance.Path{provenance.Of("pod"), provenance.Of("multus", "default")},
 }
 
 // uniqueElementOf returns the unique element that the field at p makes of its own; nil for most
@@ -131,7 +133,7 @@ func (l *layer) existingUniqueElement(f *fieldNode) *uniqueElement {
 func (r *mergeState) hasOther(s *uniqueElement, seg provenance.Segment) bool {
 	for at, e := range elementsAt(r.root, s.list) {
 		for _, f := range s.fields {
-			if v := lookup(e, vmSchema().at(at), f); v != nil && v != false && at[len(at)-1] != seg {
+			if v := vmSchema().at(at).valueAt(e, f); v != nil && v != false && at[len(at)-1] != seg {
 				return true
 			}
 		}

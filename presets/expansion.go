@@ -6,6 +6,7 @@ import (
 
 	"k8s.io/apimachinery/pkg/api/resource"
 
+	"github.com/virtwright/virtwright/presets/provenance"
 	"github.com/virtwright/virtwright/presets/tree"
 )
 
@@ -188,8 +189,9 @@ func applySoundModel(spec map[string]any, value any) {
 }
 
 func applyMasquerade(spec map[string]any, value any) {
+	others := vmSchema().at(templateSpec).at(provenance.Of("domain", "devices", "interfaces")).elem.alternatives["masquerade"]
 	for _, e := range objectsIn(devicesOf(spec), "interfaces") {
-		bound := slices.ContainsFunc(oneOfs["core/v1.Interface"][0], func(names []string) bool { return e[names[0]] != nil })
+		bound := e["masquerade"] != nil || slices.ContainsFunc(others, func(name string) bool { return e[name] != nil })
 		onPod := slices.ContainsFunc(objectsIn(spec, "networks"), func(n map[string]any) bool { return n["name"] == e["name"] && n["pod"] != nil })
 		if !bound && onPod {
 			e["masquerade"] = value

@@ -217,12 +217,15 @@ var shapeNames = map[shape]string{
 	shapeNumber: "a number", shapeQuantity: "a quantity such as 2Gi or 500m", shapeIntOrString: "a whole number or a string",
 }
 
+// String returns what a value of a shape is, such as "a string"; "" for objects.
+func (s shape) String() string { return shapeNames[s] }
+
 // wanted describes the values of a shape to an author who wrote another one.
 func (s shape) wanted(v any) string {
 	if _, isBool := v.(bool); isBool && s == shapeString {
-		return shapeNames[s] + "; YAML reads yes, no, on, off, y and n without quotes as true or false"
+		return s.String() + "; YAML reads yes, no, on, off, y and n without quotes as true or false"
 	}
-	return shapeNames[s]
+	return s.String()
 }
 
 func (c *fieldCompiler) scalar(out *fieldNode, value any, p provenance.Path) *fieldNode {
@@ -241,7 +244,7 @@ func (c *fieldCompiler) scalar(out *fieldNode, value any, p provenance.Path) *fi
 	if out.schema.shape == shapeQuantity {
 		q, err := tree.ParseQuantity(value)
 		if err != nil {
-			c.fail(p, value, "must be %s", shapeNames[shapeQuantity])
+			c.fail(p, value, "must be %s", shapeQuantity)
 			return nil
 		}
 		out.quantity = &q
@@ -329,7 +332,7 @@ func (c *fieldCompiler) compute(out *fieldNode, text string, p provenance.Path) 
 		c.errs = append(c.errs, field.TooMany(c.root.Child(p.String()), c.expressions.computed, maxComputed))
 		return nil
 	}
-	x, err := c.expressions.compile(text, "must be "+shapeNames[out.schema.shape], types...)
+	x, err := c.expressions.compile(text, "must be "+out.schema.shape.String(), types...)
 	if err != nil {
 		c.fail(p, text, "%s", err)
 		return nil

@@ -151,13 +151,6 @@ func (r *mergeState) adoptOwner(raw []byte) (*ownerVM, error) {
 	return o, nil
 }
 
-var (
-	template            = provenance.Of("spec", "template")
-	templateMetadata    = template.Field("metadata")
-	templateLabels      = templateMetadata.Field("labels")
-	templateAnnotations = templateMetadata.Field("annotations")
-)
-
 // inherit records that s decided p on the VM, unless the controller changed the field.
 func (r *mergeState) inherit(o *ownerVM, p provenance.Path, s provenance.Source) {
 	was, is := vmValue(o.root, p), vmValue(r.root, p)

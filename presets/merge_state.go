@@ -109,8 +109,8 @@ func (r *mergeState) compactLists() {
 	r.pendingRemovals = nil
 }
 
-// lookup returns the value at p in v, which has schema s; nil if there is none.
-func lookup(v any, s *schema, p provenance.Path) any {
+// valueAt returns the value at p in v, which has this schema; nil if there is none.
+func (s *schema) valueAt(v any, p provenance.Path) any {
 	for _, seg := range p {
 		switch at := v.(type) {
 		case map[string]any:
@@ -127,7 +127,8 @@ func lookup(v any, s *schema, p provenance.Path) any {
 	return v
 }
 
-func vmValue(vm any, p provenance.Path) any { return lookup(vm, vmSchema(), p) }
+// vmValue returns the value of a VM at p; nil if there is none.
+func vmValue(vm any, p provenance.Path) any { return vmSchema().valueAt(vm, p) }
 
 func (r *mergeState) has(list provenance.Path, key string) bool {
 	at := append(slices.Clone(templateSpec), list...)

@@ -153,7 +153,7 @@ func (d *defaulter) podNetwork() {
 	case d.devices.get("autoattachPodInterface") == false || !isBare && (d.platform.Alongside || hasInterface == hasNetwork),
 		d.devices.removed(provenance.Segment{Name: "interfaces"}, name), d.spec.removed(provenance.Segment{Name: "networks"}, name):
 		return // half a pair is worse than none
-	case !hasNetwork && d.state.hasOther(uniqueElements[0], name):
+	case !hasNetwork && d.state.hasOther(defaultNetwork, name):
 		return // another network is the default one
 	}
 	if !hasInterface {

@@ -167,7 +167,7 @@ func givers(of *provenance.Record) map[string]giver {
 // forgetAbsent removes from the record that absent containers were written empty.
 func (r *mergeState) forgetAbsent(n *provenance.Node, v any, s *schema) {
 	for c := range n.Children() {
-		value := lookup(v, s, provenance.Path{c.Segment()})
+		value := s.valueAt(v, provenance.Path{c.Segment()})
 		if value == nil {
 			c.EmptyByUser = false
 		}

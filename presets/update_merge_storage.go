@@ -13,13 +13,6 @@ import (
 // Storage is sticky: an update never changes or removes volumes, their disks and
 // dataVolumeTemplates that presets added to the stored VM, unless the author asks for it.
 
-var (
-	volumesPath   = provenance.Of("spec", "template", "spec", "volumes")
-	templatesPath = provenance.Of("spec", "dataVolumeTemplates")
-	// volumeDevices are the lists of devices that expose a volume to the guest.
-	volumeDevices = paths("domain.devices.disks", "domain.devices.filesystems")
-)
-
 func (m *merger) findPresetStorage() {
 	isByPreset := func(n *provenance.Node) bool {
 		return n.IsDecided() && m.record.Sources[n.Source].Role != provenance.Platform
@@ -138,7 +131,7 @@ func (m *merger) isAddedByPresets(p provenance.Path, e any) bool {
 func (m *merger) dropExtraUniqueElements() {
 	for _, s := range uniqueElements {
 		for p, e := range elementsAt(m.result.root, s.list) {
-			isUnique := slices.ContainsFunc(s.fields, func(f provenance.Path) bool { return lookup(e, vmSchema().at(p), f) != nil })
+			isUnique := slices.ContainsFunc(s.fields, func(f provenance.Path) bool { return vmSchema().at(p).valueAt(e, f) != nil })
 			if isUnique && m.isAddedByPresets(p, e) && m.result.hasOther(s, p[len(p)-1]) {
 				m.drop(p)
 			}

@@ -238,12 +238,12 @@ func awaitsExpansion(spec map[string]any, p provenance.Path) bool {
 func visitGaps(v any, s *schema, pattern, at provenance.Path, visit func(provenance.Path)) {
 	every := slices.IndexFunc(pattern, func(s provenance.Segment) bool { return s.Kind == provenance.AnyElement })
 	if every < 0 {
-		if found := lookup(v, s, pattern); found == nil || isEmptyList(found) {
+		if found := s.valueAt(v, pattern); found == nil || isEmptyList(found) {
 			visit(slices.Concat(at, pattern))
 		}
 		return
 	}
-	list, listSchema := lookup(v, s, pattern[:every]), s.at(pattern[:every])
+	list, listSchema := s.valueAt(v, pattern[:every]), s.at(pattern[:every])
 	elements := tree.AsList(list)
 	if listSchema == nil || len(elements) == 0 {
 		return
