@@ -6,6 +6,7 @@ import (
 
 	"github.com/virtwright/virtwright/presets"
 	"github.com/virtwright/virtwright/presets/provenance"
+	"github.com/virtwright/virtwright/presets/vmschema"
 )
 
 // A Change is a field of a VM that differs between two sets of presets.
@@ -54,7 +55,7 @@ func Changes(before, after []presets.Origin, updates Updates) []Change {
 	var out []Change
 	running := newRollout(updates, before, now)
 	add := func(path string, at provenance.Path, was, is presets.Origin) {
-		if presets.SameValue(at, was.Value, is.Value) {
+		if vmschema.SameValue(at, was.Value, is.Value) {
 			return
 		}
 		by := decidingPreset(was)

@@ -12,6 +12,7 @@ import (
 	"github.com/virtwright/virtwright/api/v1alpha1"
 	"github.com/virtwright/virtwright/presets"
 	"github.com/virtwright/virtwright/presets/provenance"
+	"github.com/virtwright/virtwright/presets/vmschema"
 )
 
 // An ObjectChange is a preset, an exception or a namespace that differs.
@@ -205,7 +206,7 @@ func actionEdits(was, is *presets.Compiled) []Edit {
 			out = append(out, s.edit(s.value, nil, s.wasBinding(after)))
 			continue
 		}
-		if !presets.SameValue(s.Path, s.value, added[i].value) {
+		if !vmschema.SameValue(s.Path, s.value, added[i].value) {
 			out = append(out, s.edit(s.value, added[i].value, false))
 		}
 		if s.Message != added[i].Message {

@@ -11,6 +11,7 @@ import (
 	"github.com/virtwright/virtwright/api/v1alpha1"
 	"github.com/virtwright/virtwright/presets"
 	"github.com/virtwright/virtwright/presets/provenance"
+	"github.com/virtwright/virtwright/presets/vmschema"
 )
 
 // A Mismatch is a field that differs from the expectation of a test.
@@ -100,7 +101,7 @@ func meets(l presets.Leaf, is any) bool {
 		_, isObject := is.(map[string]any)
 		return isObject
 	}
-	return presets.SameValue(l.Path, l.Value, is)
+	return vmschema.SameValue(l.Path, l.Value, is)
 }
 
 // MismatchesExactly ignores the order of keyed lists, empty lists, and the record of origins.
@@ -112,7 +113,7 @@ func MismatchesExactly(kind presets.Kind, expected, actual map[string]any) []Mis
 	var out []Mismatch
 	for _, path := range slices.Sorted(maps.Keys(all)) {
 		m := Mismatch{all[path].Path, was[path].Value, is[path].Value}
-		if !presets.SameValue(m.Path, m.Expected, m.Actual) {
+		if !vmschema.SameValue(m.Path, m.Expected, m.Actual) {
 			out = append(out, m)
 		}
 	}

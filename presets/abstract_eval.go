@@ -9,6 +9,7 @@ import (
 	"k8s.io/apimachinery/pkg/api/resource"
 
 	"github.com/virtwright/virtwright/presets/tree"
+	"github.com/virtwright/virtwright/presets/vmschema"
 )
 
 // An outcome is the set of results that an expression may have.
@@ -339,7 +340,7 @@ func isMap(selection string) bool {
 	if s == nil {
 		return strings.HasPrefix(selection, "namespaceObject"+pathSeparator+"metadata"+pathSeparator)
 	}
-	return s.shape == shapeMap
+	return s.Shape == vmschema.Map
 }
 
 // contains evaluates a test for a key, or for another value.

@@ -4,10 +4,8 @@ import (
 	"fmt"
 	"maps"
 	"math"
-	"reflect"
 	"regexp"
 	"slices"
-	"sync"
 	"time"
 
 	"k8s.io/apimachinery/pkg/util/validation/field"
@@ -15,6 +13,7 @@ import (
 	"kubevirt.io/api/instancetype/v1beta1"
 
 	"github.com/virtwright/virtwright/presets/tree"
+	"github.com/virtwright/virtwright/presets/vmschema"
 )
 
 // VirtualMachineInstancePreset is KubeVirt's own kind of preset; CheckSchema supports it.
@@ -33,7 +32,7 @@ type SchemaReport struct {
 	Huge field.ErrorList
 
 	prune, defaults []func()
-	parent          *schema // of the object around the current one
+	parent          *vmschema.Schema // of the object around the current one
 }
 
 // Prune removes the unknown fields from the object, as an API server does.
@@ -62,10 +61,10 @@ func CheckSchema(kind Kind, object map[string]any) SchemaReport {
 	return out
 }
 
-var shapes = map[Kind]func() *schema{
-	VirtualMachine:                      vmSchema,
-	VirtualMachineInstance:              schemaOf[kubevirtv1.VirtualMachineInstance](),
-	VirtualMachineInstancePreset:        schemaOf[kubevirtv1.VirtualMachineInstancePreset](),
+var shapes = map[Kind]func() *vmschema.Schema{
+	VirtualMachine:                      vmschema.VM,
+	VirtualMachineInstance:              vmschema.Of[kubevirtv1.VirtualMachineInstance](),
+	VirtualMachineInstancePreset:        vmschema.Of[kubevirtv1.VirtualMachineInstancePreset](),
 	"VirtualMachineInstancetype":        instancetypeSchema,
 	"VirtualMachineClusterInstancetype": instancetypeSchema,
 	"VirtualMachinePreference":          preferenceSchema,
@@ -73,28 +72,22 @@ var shapes = map[Kind]func() *schema{
 }
 
 var (
-	instancetypeSchema = schemaOf[v1beta1.VirtualMachineInstancetype]()
-	preferenceSchema   = schemaOf[v1beta1.VirtualMachinePreference]()
+	instancetypeSchema = vmschema.Of[v1beta1.VirtualMachineInstancetype]()
+	preferenceSchema   = vmschema.Of[v1beta1.VirtualMachinePreference]()
 )
 
-func schemaOf[T any]() func() *schema {
-	return sync.OnceValue(func() *schema {
-		return schemaBuilder{done: map[reflect.Type]*schema{}}.build(reflect.TypeFor[T]())
-	})
-}
-
-func (c *SchemaReport) visit(v any, s *schema, at *field.Path) {
-	switch s.shape {
-	case shapeObject, shapeMap:
+func (c *SchemaReport) visit(v any, s *vmschema.Schema, at *field.Path) {
+	switch s.Shape {
+	case vmschema.Object, vmschema.Map:
 		c.object(v, s, at)
-	case shapeKeyed, shapeAtomic:
+	case vmschema.Keyed, vmschema.Atomic:
 		c.list(v, s, at)
 	default:
 		c.scalar(v, s, at)
 	}
 }
 
-func (c *SchemaReport) object(v any, s *schema, at *field.Path) {
+func (c *SchemaReport) object(v any, s *vmschema.Schema, at *field.Path) {
 	fields, ok := v.(map[string]any)
 	if !ok {
 		c.mistyped(at, v, "an object")
@@ -103,12 +96,12 @@ func (c *SchemaReport) object(v any, s *schema, at *field.Path) {
 	parent := c.parent
 	defer func() { c.parent = parent }()
 	for _, name := range slices.Sorted(maps.Keys(fields)) {
-		below, inside := at.Child(name), s.fields[name]
-		if s.shape == shapeMap {
-			below, inside = at.Key(name), s.elem
+		below, inside := at.Child(name), s.Fields[name]
+		if s.Shape == vmschema.Map {
+			below, inside = at.Key(name), s.Elem
 		}
 		unknown := func() *field.Error {
-			return field.Invalid(below, name, unknownField(name, s, parent)).WithOrigin(OriginUnknownField)
+			return field.Invalid(below, name, vmschema.UnknownField(name, s, parent)).WithOrigin(OriginUnknownField)
 		}
 		switch {
 		case inside == nil && keepsUnknown(s, at):
@@ -123,7 +116,7 @@ func (c *SchemaReport) object(v any, s *schema, at *field.Path) {
 			c.defaults = append(c.defaults, func() { delete(fields, name) })
 		}
 	}
-	c.absent(fields, schemaDefaults[s.goType])
+	c.absent(fields, schemaDefaults[s.GoType])
 }
 
 func (c *SchemaReport) absent(fields, defaults map[string]any) {
@@ -143,32 +136,32 @@ var schemaDefaults = map[string]map[string]any{
 	"core/v1.ContainerPathVolumeSource": {"readOnly": true},
 }
 
-func keepsUnknown(s *schema, at *field.Path) bool {
-	return s.goType == "core/v1.Clock" || s.goType == "meta/v1.ObjectMeta" && at.String() != "metadata"
+func keepsUnknown(s *vmschema.Schema, at *field.Path) bool {
+	return s.GoType == "core/v1.Clock" || s.GoType == "meta/v1.ObjectMeta" && at.String() != "metadata"
 }
 
-func (c *SchemaReport) list(v any, s *schema, at *field.Path) {
+func (c *SchemaReport) list(v any, s *vmschema.Schema, at *field.Path) {
 	elements, ok := v.([]any)
 	if !ok {
 		c.mistyped(at, v, "a list")
 		return
 	}
 	for i, e := range elements {
-		c.visit(e, s.elem, at.Index(i))
+		c.visit(e, s.Elem, at.Index(i))
 	}
 }
 
-func (c *SchemaReport) scalar(v any, s *schema, at *field.Path) {
+func (c *SchemaReport) scalar(v any, s *vmschema.Schema, at *field.Path) {
 	v = wholeNumber(v, s)
 	text, isText := v.(string)
 	switch {
-	case s.shape == shapeInteger && isNumber(v) && !s.admits(v):
-		c.mistyped(at, v, fmt.Sprintf("a whole number from %d to %d", s.least, s.most))
-	case !fits(s.shape, v):
-		c.mistyped(at, v, s.shape.wanted(v))
-	case s.goType == "meta/v1.Time" && !isTime(text):
+	case s.Shape == vmschema.Integer && isNumber(v) && !s.Admits(v):
+		c.mistyped(at, v, fmt.Sprintf("a whole number from %d to %d", s.Least, s.Most))
+	case !fits(s.Shape, v):
+		c.mistyped(at, v, s.Shape.Wanted(v))
+	case s.GoType == "meta/v1.Time" && !isTime(text):
 		c.mistyped(at, v, "a time such as 2026-01-31T12:00:00Z")
-	case s.shape == shapeQuantity && isText:
+	case s.Shape == vmschema.Quantity && isText:
 		c.quantity(text, at)
 	}
 }
@@ -179,14 +172,14 @@ func (c *SchemaReport) quantity(text string, at *field.Path) {
 		return
 	}
 	if _, err := tree.ParseQuantity(text); err != nil {
-		c.Mistyped = append(c.Mistyped, field.Invalid(at, text, "must be "+shapeQuantity.String()))
+		c.Mistyped = append(c.Mistyped, field.Invalid(at, text, "must be "+vmschema.Quantity.String()))
 	}
 }
 
 // wholeNumber returns the number 2 for 2.0, unless the field may have a fraction.
-func wholeNumber(v any, s *schema) any {
+func wholeNumber(v any, s *vmschema.Schema) any {
 	n, isFloat := v.(float64)
-	if isFloat && s.shape != shapeNumber && n == math.Trunc(n) && math.Abs(n) < math.MaxInt64 {
+	if isFloat && s.Shape != vmschema.Number && n == math.Trunc(n) && math.Abs(n) < math.MaxInt64 {
 		return int64(n)
 	}
 	return v
@@ -197,12 +190,6 @@ func isNumber(v any) bool {
 	n, isFloat := v.(float64)
 	_, isInteger := v.(int64)
 	return isInteger || isFloat && n == math.Trunc(n)
-}
-
-// admits reports whether an integer is within the limits of s.
-func (s *schema) admits(v any) bool {
-	n, isInteger := v.(int64)
-	return isInteger && n >= s.least && n <= s.most
 }
 
 func isTime(text string) bool {

@@ -15,6 +15,8 @@ import (
 	apiextensionsv1 "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1"
 	"k8s.io/apimachinery/pkg/util/validation/field"
 	"sigs.k8s.io/yaml"
+
+	"github.com/virtwright/virtwright/presets/vmschema"
 )
 
 func TestCheckShape(t *testing.T) {
@@ -136,48 +138,48 @@ func TestShapeIsTheSchema(t *testing.T) {
 	}
 }
 
-func compareShapes(t *testing.T, declared *apiextensionsv1.JSONSchemaProps, s *schema, at *field.Path) {
+func compareShapes(t *testing.T, declared *apiextensionsv1.JSONSchemaProps, s *vmschema.Schema, at *field.Path) {
 	t.Helper()
-	if kept := declared.XPreserveUnknownFields != nil && s.shape == shapeObject; kept != (s.shape == shapeObject && at != nil && keepsUnknown(s, at)) {
+	if kept := declared.XPreserveUnknownFields != nil && s.Shape == vmschema.Object; kept != (s.Shape == vmschema.Object && at != nil && keepsUnknown(s, at)) {
 		t.Errorf("%s: unknown fields are kept: declared %v", at, kept)
 	}
-	if at.String() == "metadata" || s.goType == "meta/v1.ObjectMeta" {
+	if at.String() == "metadata" || s.GoType == "meta/v1.ObjectMeta" {
 		return // which no CRD declares
 	}
-	if s.shape == shapeObject && len(declared.Properties) > 0 {
-		if diff := cmp.Diff(slices.Sorted(maps.Keys(declared.Properties)), slices.Sorted(maps.Keys(s.fields))); diff != "" {
+	if s.Shape == vmschema.Object && len(declared.Properties) > 0 {
+		if diff := cmp.Diff(slices.Sorted(maps.Keys(declared.Properties)), slices.Sorted(maps.Keys(s.Fields))); diff != "" {
 			t.Errorf("%s: -declared, +known:\n%s", at, diff)
 			return
 		}
 	}
 	for name, property := range declared.Properties {
 		compareDefaults(t, &property, s, at.Child(name))
-		compareShapes(t, &property, s.fields[name], at.Child(name))
+		compareShapes(t, &property, s.Fields[name], at.Child(name))
 	}
 	if declared.Items != nil {
-		compareShapes(t, declared.Items.Schema, s.elem, at.Index(0))
+		compareShapes(t, declared.Items.Schema, s.Elem, at.Index(0))
 	}
-	if declared.Format == "int32" && s.shape == shapeInteger && s.most > math.MaxInt32 {
-		t.Errorf("%s: at most %d, declared as int32", at, s.most)
+	if declared.Format == "int32" && s.Shape == vmschema.Integer && s.Most > math.MaxInt32 {
+		t.Errorf("%s: at most %d, declared as int32", at, s.Most)
 	}
-	if got, want := declaredType(s), typeOf(declared); got != want && s.shape != shapeAny {
+	if got, want := declaredType(s), typeOf(declared); got != want && s.Shape != vmschema.Any {
 		t.Errorf("%s: declared as %s, known as %s", at, want, got)
 	}
 }
 
 // compareDefaults compares what a schema does about a field that is absent or null. VMs are created
 // without status.
-func compareDefaults(t *testing.T, declared *apiextensionsv1.JSONSchemaProps, holder *schema, at *field.Path) {
+func compareDefaults(t *testing.T, declared *apiextensionsv1.JSONSchemaProps, holder *vmschema.Schema, at *field.Path) {
 	t.Helper()
 	path := at.String()
-	if strings.HasPrefix(path, "status") || path == "metadata" || holder.goType == "meta/v1.ObjectMeta" {
+	if strings.HasPrefix(path, "status") || path == "metadata" || holder.GoType == "meta/v1.ObjectMeta" {
 		return
 	}
 	if keeps := nullable.MatchString(path); keeps != declared.Nullable {
 		t.Errorf("%s: null is kept: %t, declared: %t", at, keeps, declared.Nullable)
 	}
 	names := strings.Split(path, ".")
-	known, err := json.Marshal(schemaDefaults[holder.goType][names[len(names)-1]])
+	known, err := json.Marshal(schemaDefaults[holder.GoType][names[len(names)-1]])
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -223,14 +225,14 @@ func typeOf(declared *apiextensionsv1.JSONSchemaProps) string {
 	return declared.Type
 }
 
-func declaredType(s *schema) string {
-	for declared, of := range map[string][]shape{
-		"object": {shapeObject, shapeMap}, "array": {shapeKeyed, shapeAtomic}, "string": {shapeString}, "boolean": {shapeBool},
-		"integer": {shapeInteger}, "number": {shapeNumber}, "int or string": {shapeQuantity, shapeIntOrString},
+func declaredType(s *vmschema.Schema) string {
+	for declared, of := range map[string][]vmschema.Shape{
+		"object": {vmschema.Object, vmschema.Map}, "array": {vmschema.Keyed, vmschema.Atomic}, "string": {vmschema.String}, "boolean": {vmschema.Bool},
+		"integer": {vmschema.Integer}, "number": {vmschema.Number}, "int or string": {vmschema.Quantity, vmschema.IntOrString},
 	} {
-		if slices.Contains(of, s.shape) {
+		if slices.Contains(of, s.Shape) {
 			return declared
 		}
 	}
-	return fmt.Sprint("shape ", s.shape)
+	return fmt.Sprint("shape ", s.Shape)
 }

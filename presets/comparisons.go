@@ -12,6 +12,7 @@ import (
 	"k8s.io/apimachinery/pkg/util/validation/field"
 
 	"github.com/virtwright/virtwright/presets/tree"
+	"github.com/virtwright/virtwright/presets/vmschema"
 )
 
 // MistakenComparisons reports comparisons of conditions and computed values that have the same
@@ -57,7 +58,7 @@ func mistaken(operator string, e, with ast.Expr) string {
 		e = e.AsCall().Args()[0]
 	}
 	path, constant := plainOrFallback(e), constantOf(with)
-	var s *schema
+	var s *vmschema.Schema
 	if len(path) > 1 {
 		s = schemaOfSelection(strings.Join(path, pathSeparator))
 	}
@@ -74,9 +75,9 @@ func mistaken(operator string, e, with ast.Expr) string {
 }
 
 // orderOfTexts says why the order of a quantity and a text is wrong.
-func orderOfTexts(s *schema, constant any) string {
+func orderOfTexts(s *vmschema.Schema, constant any) string {
 	text, isString := constant.(string)
-	isOfQuantity := s != nil && s.shape == shapeQuantity
+	isOfQuantity := s != nil && s.Shape == vmschema.Quantity
 	if !isString || text == "" || !isOfQuantity && !hasUnit(text) {
 		return ""
 	}
@@ -90,14 +91,14 @@ func hasUnit(text string) bool {
 }
 
 // neverEqual says why a field, of an object or with a schema, never equals a constant.
-func neverEqual(path []string, s *schema, constant any) string {
+func neverEqual(path []string, s *vmschema.Schema, constant any) string {
 	shown := celPath(strings.Join(path, pathSeparator))
 	text, isString := constant.(string)
 	switch {
 	case isString && text != "" && isNameOfObject(path) && len(validation.IsDNS1123Subdomain(text)) > 0:
 		return fmt.Sprintf("%s is never %q: names have lower-case letters, digits, '-' and '.'", shown, text)
-	case s != nil && isOtherType(s.shape, constant):
-		return fmt.Sprintf("%s is %s, and never equals %s", shown, s.shape, tree.Show(constant))
+	case s != nil && isOtherType(s.Shape, constant):
+		return fmt.Sprintf("%s is %s, and never equals %s", shown, s.Shape, tree.Show(constant))
 	}
 	return ""
 }
@@ -137,15 +138,15 @@ func isNameOfObject(path []string) bool {
 }
 
 // isOtherType reports whether a constant has another type than fields of a shape.
-func isOtherType(s shape, constant any) bool {
+func isOtherType(s vmschema.Shape, constant any) bool {
 	_, isString := constant.(string)
 	_, isBool := constant.(bool)
 	switch s {
-	case shapeBool:
+	case vmschema.Bool:
 		return !isBool
-	case shapeInteger, shapeNumber:
+	case vmschema.Integer, vmschema.Number:
 		return isString || isBool
-	case shapeString:
+	case vmschema.String:
 		return !isString
 	}
 	return false

@@ -19,6 +19,7 @@ import (
 	"github.com/virtwright/virtwright/api/v1alpha1"
 	"github.com/virtwright/virtwright/presets/provenance"
 	"github.com/virtwright/virtwright/presets/tree"
+	"github.com/virtwright/virtwright/presets/vmschema"
 )
 
 // MaxPriority bounds spec.priority on both sides.
@@ -192,8 +193,8 @@ func compilePartialFields(fields map[string]any, at *field.Path, all *expression
 	c.checkHeader(fields)
 	var root *fieldNode
 	if len(fields) > 0 {
-		decimalsToStrings(fields, vmSchema())
-		if root = c.compile(fields, vmSchema(), nil); c.fields > maxFields {
+		decimalsToStrings(fields, vmschema.VM())
+		if root = c.compile(fields, vmschema.VM(), nil); c.fields > maxFields {
 			*errs = append(*errs, field.Forbidden(at, fmt.Sprintf(
 				"must have at most %d fields, objects and list elements: divide it into several presets", maxFields)))
 			return nil

@@ -11,6 +11,7 @@ import (
 	"github.com/virtwright/virtwright/api/v1alpha1"
 	"github.com/virtwright/virtwright/presets/provenance"
 	"github.com/virtwright/virtwright/presets/tree"
+	"github.com/virtwright/virtwright/presets/vmschema"
 )
 
 func compileRemoves(in []string, at *field.Path, errs *field.ErrorList) []removal {
@@ -77,13 +78,13 @@ func parseKnown(text string) (provenance.Path, error) {
 	if err != nil {
 		return nil, err
 	}
-	s := vmSchema()
+	s := vmschema.VM()
 	for i := range p {
-		if s.shape == shapeKeyed && p[i].Kind == provenance.Field && strings.ContainsAny(p[i].Name, "./") {
+		if s.Shape == vmschema.Keyed && p[i].Kind == provenance.Field && strings.ContainsAny(p[i].Name, "./") {
 			// volumes["a.b"] is a common spelling of an element with dots in its name.
 			p[i].Kind = provenance.Element
 		}
-		next := s.step(p[i])
+		next := s.Step(p[i])
 		if next == nil {
 			return nil, noSuchStep(p[:i], p[i], s)
 		}
@@ -96,21 +97,21 @@ func parseKnown(text string) (provenance.Path, error) {
 // element of a list.
 func PathCompletions(text string) []string {
 	dot := strings.LastIndexByte(text, '.')
-	s, parent := vmSchema(), provenance.Path(nil)
+	s, parent := vmschema.VM(), provenance.Path(nil)
 	if dot >= 0 {
 		p, err := parseKnown(text[:dot])
 		if err != nil {
 			return nil
 		}
-		s, parent = s.at(p), p
+		s, parent = s.At(p), p
 	}
 	var out []string
-	for name, field := range s.fields {
+	for name, field := range s.Fields {
 		if !strings.HasPrefix(name, text[dot+1:]) || dot < 0 && name == "status" {
 			continue
 		}
 		path := parent.Field(name).String()
-		if field.shape == shapeKeyed {
+		if field.Shape == vmschema.Keyed {
 			path += "[*]"
 		}
 		out = append(out, path)
@@ -119,14 +120,14 @@ func PathCompletions(text string) []string {
 	return out
 }
 
-func noSuchStep(before provenance.Path, seg provenance.Segment, s *schema) error {
+func noSuchStep(before provenance.Path, seg provenance.Segment, s *vmschema.Schema) error {
 	where := before.String()
 	switch {
-	case s.shape == shapeObject && seg.Kind == provenance.Field:
-		return fmt.Errorf("path does not exist: under %q %s", where, unknownField(seg.Name, s, vmSchema().at(before[:max(len(before)-1, 0)])))
-	case s.shape == shapeKeyed:
+	case s.Shape == vmschema.Object && seg.Kind == provenance.Field:
+		return fmt.Errorf("path does not exist: under %q %s", where, vmschema.UnknownField(seg.Name, s, vmschema.VM().At(before[:max(len(before)-1, 0)])))
+	case s.Shape == vmschema.Keyed:
 		return fmt.Errorf("path does not exist: %s is a list; name an element, as in %s[NAME]", where, before[len(before)-1].Name)
-	case s.shape == shapeAtomic:
+	case s.Shape == vmschema.Atomic:
 		return fmt.Errorf("path does not exist: %s is a list without keys, so it is one value: end the path there", where)
 	case seg.Kind != provenance.Field:
 		return fmt.Errorf("path does not exist: %s is not a list", where)

@@ -9,6 +9,7 @@ import (
 
 	"github.com/virtwright/virtwright/presets/provenance"
 	"github.com/virtwright/virtwright/presets/tree"
+	"github.com/virtwright/virtwright/presets/vmschema"
 )
 
 // ComputedKey marks a computed value in defaults and overrides: {"$cel": EXPRESSION}.
@@ -17,7 +18,7 @@ const ComputedKey = "$cel"
 // A computed is the value of a computed leaf: a placeholder until it is evaluated.
 type computed struct {
 	expression
-	shape shape
+	shape vmschema.Shape
 }
 
 func (x *computed) MarshalJSON() ([]byte, error) {
@@ -187,7 +188,7 @@ func (x *computed) convert(v any) (any, error) {
 	}
 	q, err := tree.ParseQuantity(v)
 	_, isText := v.(string)
-	switch isQuantity := x.shape == shapeQuantity; {
+	switch isQuantity := x.shape == vmschema.Quantity; {
 	case !fits(x.shape, v), isQuantity && err != nil:
 		return nil, fmt.Errorf("must be %s, but is %s", x.shape, tree.Show(v))
 	case isQuantity && !isText:
@@ -220,7 +221,7 @@ func (c *computation) outranked(p provenance.Path) bool {
 			return true
 		}
 	}
-	for _, alternative := range alternativesOf(p) {
+	for _, alternative := range vmschema.AlternativesOf(p) {
 		if decided(alternative) {
 			return true
 		}
@@ -270,7 +271,7 @@ func (c *computation) substituteLeaf(f *fieldNode) *fieldNode {
 	if f.value == nil || c.failed[f.computed] != nil {
 		return nil
 	}
-	if q, err := tree.ParseQuantity(f.value); f.computed.shape == shapeQuantity && err == nil {
+	if q, err := tree.ParseQuantity(f.value); f.computed.shape == vmschema.Quantity && err == nil {
 		f.quantity = &q
 	}
 	return f
@@ -294,7 +295,7 @@ func (c *computation) substituteElement(l *layer, f, list *fieldNode) *fieldNode
 			setField(fields, leaf.path[len(element.path):], leaf.value, true)
 		}
 	})
-	key, missing := elementKey(list.schema.keys, fields)
+	key, missing := vmschema.ElementKey(list.schema.Keys, fields)
 	var problem error
 	if missing != "" {
 		problem = fmt.Errorf("the %s of an element is empty", missing)

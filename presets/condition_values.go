@@ -7,6 +7,7 @@ import (
 	"github.com/google/cel-go/common/ast"
 
 	"github.com/virtwright/virtwright/presets/tree"
+	"github.com/virtwright/virtwright/presets/vmschema"
 )
 
 // A ConditionValue is a value that may make a VM, or its namespace, satisfy a condition.
@@ -158,18 +159,18 @@ func sampleOf(path []string) any {
 	if s == nil {
 		return nil
 	}
-	if sample, ok := celValues[s.shape]; ok {
+	if sample, ok := celValues[s.Shape]; ok {
 		return tree.Clone(sample.value)
 	}
 	return "1"
 }
 
 // celValues has a value and the expression for an absent field, by shape. Other shapes are strings.
-var celValues = map[shape]struct {
+var celValues = map[vmschema.Shape]struct {
 	value any
 	zero  string
 }{
-	shapeObject: {map[string]any{}, "{}"}, shapeMap: {map[string]any{}, "{}"}, shapeAny: {map[string]any{}, "{}"},
-	shapeKeyed: {[]any{}, "[]"}, shapeAtomic: {nil, "[]"},
-	shapeBool: {true, "false"}, shapeInteger: {int64(1), "0"}, shapeNumber: {int64(1), "0.0"},
+	vmschema.Object: {map[string]any{}, "{}"}, vmschema.Map: {map[string]any{}, "{}"}, vmschema.Any: {map[string]any{}, "{}"},
+	vmschema.Keyed: {[]any{}, "[]"}, vmschema.Atomic: {nil, "[]"},
+	vmschema.Bool: {true, "false"}, vmschema.Integer: {int64(1), "0"}, vmschema.Number: {int64(1), "0.0"},
 }

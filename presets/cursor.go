@@ -6,6 +6,7 @@ import (
 
 	"github.com/virtwright/virtwright/presets/provenance"
 	"github.com/virtwright/virtwright/presets/tree"
+	"github.com/virtwright/virtwright/presets/vmschema"
 )
 
 // A cursor is one object, at a path of the VM that is expanded: its fields, if it exists, and its
@@ -185,19 +186,19 @@ func (c *cursor) remove(n *provenance.Node) {
 // setAt sets the field at p and creates the missing objects and elements around it. A new element
 // gets its key fields from like. If a value on the way is not an object or list, it sets nothing.
 func (r *mergeState) setAt(p provenance.Path, value any, like map[string]any) {
-	obj, s := r.root, vmSchema()
+	obj, s := r.root, vmschema.VM()
 	for i := 0; i < len(p)-1; i++ {
-		step := s.step(p[i])
+		step := s.Step(p[i])
 		if step == nil {
 			return
 		}
-		if step.shape == shapeKeyed {
+		if step.Shape == vmschema.Keyed {
 			element := elementIn(obj, p[:i+2], step, like)
 			i++
 			if element == nil || i == len(p)-1 {
 				return // a path that ends at the element is set: the element has its keys
 			}
-			obj, s = element, step.elem
+			obj, s = element, step.Elem
 			continue
 		}
 		if sub := obj[p[i].Name]; sub != nil && !tree.IsObject(sub) {
@@ -210,47 +211,47 @@ func (r *mergeState) setAt(p provenance.Path, value any, like map[string]any) {
 
 // elementIn returns the element at p, and creates it if it is missing; its list is a field of obj.
 // It returns nil if that field is not a list.
-func elementIn(obj map[string]any, p provenance.Path, list *schema, like map[string]any) map[string]any {
+func elementIn(obj map[string]any, p provenance.Path, list *vmschema.Schema, like map[string]any) map[string]any {
 	name := p[len(p)-2].Name
 	elements, ok := obj[name].([]any)
 	if !ok && obj[name] != nil {
 		return nil
 	}
-	if element := elementOf(elements, list, p[len(p)-1].Name); element != nil {
+	if element := list.ElementOf(elements, p[len(p)-1].Name); element != nil {
 		return tree.AsObject(element)
 	}
 	element := map[string]any{}
-	copyKeys(element, vmValue(like, p), list.keys)
+	copyKeys(element, vmschema.Value(like, p), list.Keys)
 	obj[name] = append(slices.Clip(elements), element)
 	return element
 }
 
-func copyKeys(to, from any, keys []listKey) {
+func copyKeys(to, from any, keys []vmschema.ListKey) {
 	for _, k := range keys {
-		tree.Copy(to, from, k.field)
+		tree.Copy(to, from, k.Field)
 	}
 }
 
 // unshare copies the objects and lists along p, so that a change there does not affect objects that
 // share them with r.
 func (r *mergeState) unshare(p provenance.Path) {
-	r.root = tree.AsObject(unshared(r.root, vmSchema(), p))
+	r.root = tree.AsObject(unshared(r.root, vmschema.VM(), p))
 }
 
-func unshared(v any, s *schema, p provenance.Path) any {
+func unshared(v any, s *vmschema.Schema, p provenance.Path) any {
 	descend := s != nil && len(p) > 1
 	switch at := v.(type) {
 	case map[string]any:
 		at = maps.Clone(at)
 		if sub := at[p[0].Name]; descend && sub != nil {
-			at[p[0].Name] = unshared(sub, s.step(p[0]), p[1:])
+			at[p[0].Name] = unshared(sub, s.Step(p[0]), p[1:])
 		}
 		return at
 	case []any:
 		at = slices.Clone(at)
 		if descend {
-			if i := indexOf(at, s.keys, p[0].Name); i >= 0 {
-				at[i] = unshared(at[i], s.step(p[0]), p[1:])
+			if i := vmschema.IndexOf(at, s.Keys, p[0].Name); i >= 0 {
+				at[i] = unshared(at[i], s.Step(p[0]), p[1:])
 			}
 		}
 		return at
@@ -260,12 +261,12 @@ func unshared(v any, s *schema, p provenance.Path) any {
 
 func (r *mergeState) unset(p provenance.Path) {
 	last := p[len(p)-1]
-	switch at := vmValue(r.root, p[:len(p)-1]).(type) {
+	switch at := vmschema.Value(r.root, p[:len(p)-1]).(type) {
 	case map[string]any:
 		delete(at, last.Name)
 	case []any:
-		if i := indexOf(at, vmSchema().at(p[:len(p)-1]).keys, last.Name); i >= 0 {
-			tree.AsObject(vmValue(r.root, p[:len(p)-2]))[p[len(p)-2].Name] = slices.Delete(at, i, i+1)
+		if i := vmschema.IndexOf(at, vmschema.VM().At(p[:len(p)-1]).Keys, last.Name); i >= 0 {
+			tree.AsObject(vmschema.Value(r.root, p[:len(p)-2]))[p[len(p)-2].Name] = slices.Delete(at, i, i+1)
 		}
 	}
 }

@@ -7,6 +7,7 @@ import (
 
 	"github.com/virtwright/virtwright/presets/provenance"
 	"github.com/virtwright/virtwright/presets/tree"
+	"github.com/virtwright/virtwright/presets/vmschema"
 )
 
 // EveryElement is the key of an element in defaults and overrides that stands for every element
@@ -17,10 +18,10 @@ var every = provenance.Segment{Name: EveryElement, Kind: provenance.AnyElement}
 
 // namesEvery returns the field with which an element stands for every element; empty if it does
 // not.
-func namesEvery(keys []listKey, element map[string]any) string {
+func namesEvery(keys []vmschema.ListKey, element map[string]any) string {
 	for _, k := range keys {
-		if v, _ := tree.Lookup(element, k.field); v == EveryElement {
-			return k.field
+		if v, _ := tree.Lookup(element, k.Field); v == EveryElement {
+			return k.Field
 		}
 	}
 	return ""
@@ -102,7 +103,7 @@ func (s forEvery) over(f *fieldNode) *fieldNode {
 // alternatives to the choices of the VM.
 func (s forEvery) under(p provenance.Path, f *fieldNode) *fieldNode {
 	wanted := func(kid *fieldNode) bool {
-		return !slices.ContainsFunc(kid.alternatives, func(alternative string) bool { return vmValue(s.choices, p.Field(alternative)) != nil })
+		return !slices.ContainsFunc(kid.alternatives, func(alternative string) bool { return vmschema.Value(s.choices, p.Field(alternative)) != nil })
 	}
 	return s.copyTo(p, f, wanted, func(kid *fieldNode) *fieldNode { return s.under(p.With(kid.segment), kid) })
 }
@@ -127,7 +128,7 @@ func (s forEvery) copyTo(p provenance.Path, f *fieldNode, wanted func(*fieldNode
 // elementsOf adds the fields of an element that stands for all to the elements of a list. What the
 // preset sets for one element counts more.
 func (s forEvery) elementsOf(list, forAll *fieldNode) {
-	for p := range elementsAt(s.elements, list.path) {
+	for p := range vmschema.ElementsAt(s.elements, list.path) {
 		element := s.under(p, forAll)
 		if element == nil {
 			continue
@@ -169,7 +170,7 @@ func (f *fieldNode) moved(p provenance.Path) *fieldNode {
 		out.segment, out.text, out.owner = p[len(p)-1], p.String(), ownerOf(p)
 	}
 	if out.pairing != nil {
-		out.pairing = pairingOf(p)
+		out.pairing = vmschema.PairingOf(p)
 	}
 	return &out
 }
@@ -186,8 +187,8 @@ func (l *layer) applyAwaited(f, e *fieldNode, c *cursor) {
 	if !slices.ContainsFunc(l.state.waiting, func(w waitingElement) bool { return w.element.path.Equal(e.path) }) {
 		return
 	}
-	for _, k := range f.schema.keys {
-		at, p := c, provenance.Of(strings.Split(k.field, ".")...)
+	for _, k := range f.schema.Keys {
+		at, p := c, provenance.Of(strings.Split(k.Field, ".")...)
 		for _, seg := range p[:len(p)-1] {
 			at = at.child(seg.Name)
 		}

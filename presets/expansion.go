@@ -8,6 +8,7 @@ import (
 
 	"github.com/virtwright/virtwright/presets/provenance"
 	"github.com/virtwright/virtwright/presets/tree"
+	"github.com/virtwright/virtwright/presets/vmschema"
 )
 
 func (c contributions) expanded(vm map[string]any) map[string]any {
@@ -42,7 +43,7 @@ func (c *contribution) apply(template, spec map[string]any) {
 			row.apply(spec, value)
 			return
 		}
-		setField(spec, row.owns[0][len(templateSpec):], value, false)
+		setField(spec, row.owns[0][len(vmschema.TemplateSpec):], value, false)
 	})
 	for key, value := range tree.AsObject(c.spec["annotations"]) {
 		if all := child(child(template, "metadata"), "annotations"); all[key] == nil {
@@ -123,7 +124,7 @@ func applyOvercommit(spec, instancetype map[string]any) {
 func overwriting(from, to string) contributedField {
 	owns := paths(to)
 	return contributedField{from: from, owns: owns, apply: func(spec map[string]any, value any) {
-		setField(spec, owns[0][len(templateSpec):], value, true)
+		setField(spec, owns[0][len(vmschema.TemplateSpec):], value, true)
 	}}
 }
 
@@ -189,7 +190,7 @@ func applySoundModel(spec map[string]any, value any) {
 }
 
 func applyMasquerade(spec map[string]any, value any) {
-	others := vmSchema().at(templateSpec).at(provenance.Of("domain", "devices", "interfaces")).elem.alternatives["masquerade"]
+	others := vmschema.VM().At(vmschema.TemplateSpec).At(provenance.Of("domain", "devices", "interfaces")).Elem.Alternatives["masquerade"]
 	for _, e := range objectsIn(devicesOf(spec), "interfaces") {
 		bound := e["masquerade"] != nil || slices.ContainsFunc(others, func(name string) bool { return e[name] != nil })
 		onPod := slices.ContainsFunc(objectsIn(spec, "networks"), func(n map[string]any) bool { return n["name"] == e["name"] && n["pod"] != nil })

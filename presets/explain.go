@@ -11,6 +11,7 @@ import (
 	"github.com/virtwright/virtwright/api/v1alpha1"
 	"github.com/virtwright/virtwright/presets/provenance"
 	"github.com/virtwright/virtwright/presets/tree"
+	"github.com/virtwright/virtwright/presets/vmschema"
 )
 
 // An Explanation says where each field of an object came from, and how each preset affected it.
@@ -115,8 +116,8 @@ func (r *mergeState) allOrigins() []Origin {
 
 func origins(r *mergeState) []Origin {
 	var out []Origin
-	listLeaves(r.root, vmSchema(), nil, func(p provenance.Path, v any) {
-		onlyInVM := r.sentVMI != nil && !p.HasPrefix(template)
+	listLeaves(r.root, vmschema.VM(), nil, func(p provenance.Path, v any) {
+		onlyInVM := r.sentVMI != nil && !p.HasPrefix(vmschema.Template)
 		if p.HasPrefix(provenanceOn(r.kind())) || onlyInVM {
 			return
 		}
@@ -128,7 +129,7 @@ func origins(r *mergeState) []Origin {
 		out = append(out, o)
 	})
 	for p, n := range r.record.Decided() {
-		if tookEffect(n) && vmValue(r.root, p) == nil {
+		if tookEffect(n) && vmschema.Value(r.root, p) == nil {
 			out = append(out, Origin{Path: slices.Clone(p), By: r.record.Sources[n.Source], Overruled: n.Overruled, Was: n.UserValue})
 		}
 	}
@@ -147,19 +148,19 @@ func sortedByPath(in []Origin) []Origin {
 }
 
 // listLeaves visits scalars, atomic lists, and empty objects and lists.
-func listLeaves(v any, s *schema, p provenance.Path, visit func(provenance.Path, any)) {
+func listLeaves(v any, s *vmschema.Schema, p provenance.Path, visit func(provenance.Path, any)) {
 	switch at := v.(type) {
 	case map[string]any:
 		for name, sub := range at {
-			listLeaves(sub, s.field(name), p.Field(name), visit)
+			listLeaves(sub, s.Field(name), p.Field(name), visit)
 		}
 		if len(at) > 0 {
 			return
 		}
 	case []any:
-		if s.shape == shapeKeyed && len(at) > 0 {
+		if s.Shape == vmschema.Keyed && len(at) > 0 {
 			for _, e := range at {
-				listLeaves(e, s.elem, p.Element(keyOf(e, s)), visit)
+				listLeaves(e, s.Elem, p.Element(s.KeyOf(e)), visit)
 			}
 			return
 		}
@@ -200,7 +201,7 @@ func (x *Explanation) addLeaves(out *Result, selection presetSelection) {
 // alternativeTo returns the first field of another member of a one-of that p lies in; nil if there
 // is none.
 func (x *Explanation) alternativeTo(p provenance.Path) *Origin {
-	for _, alternative := range alternativesOf(p) {
+	for _, alternative := range vmschema.AlternativesOf(p) {
 		for i, o := range x.Fields {
 			if o.Value != nil && o.Path.HasPrefix(alternative) {
 				return &x.Fields[i]
@@ -305,9 +306,9 @@ func (q *query) presetLabel(c *Compiled, effective *mergeState) string {
 		if effective == nil || required.Matches(q.labels) {
 			continue
 		}
-		for _, meta := range []provenance.Path{provenance.Of("metadata"), templateMetadata} {
+		for _, meta := range []provenance.Path{provenance.Of("metadata"), vmschema.TemplateMetadata} {
 			at := meta.Field("labels").Field(required.Key())
-			value, n := tree.AsText(vmValue(effective.root, at)), effective.record.At(at)
+			value, n := tree.AsText(vmschema.Value(effective.root, at)), effective.record.At(at)
 			if n.IsDecided() && required.Matches(labels.Set{required.Key(): value}) {
 				return fmt.Sprintf(": preset %s sets %s=%s, and only labels of the author select presets",
 					effective.record.Sources[n.Source].Preset, required.Key(), value)
@@ -340,11 +341,11 @@ func (r *mergeState) contributedFields() []Origin {
 	}
 	x := &expandedVM{state: r, contributions: found, expanded: found.expanded(r.root)}
 	var out []Origin
-	listLeaves(x.expanded, vmSchema(), nil, func(p provenance.Path, v any) {
+	listLeaves(x.expanded, vmschema.VM(), nil, func(p provenance.Path, v any) {
 		if fields, isObject := v.(map[string]any); isObject && len(fields) == 0 && !x.contributorOf(p).owns(p) {
 			return // expansion created it
 		}
-		if !tree.Equal(v, vmValue(r.root, p)) {
+		if !tree.Equal(v, vmschema.Value(r.root, p)) {
 			out = append(out, Origin{Path: p, Value: v, ContributedBy: x.contributorOf(p).matcher})
 		}
 	})

@@ -13,12 +13,13 @@ import (
 
 	"github.com/virtwright/virtwright/presets/provenance"
 	"github.com/virtwright/virtwright/presets/tree"
+	"github.com/virtwright/virtwright/presets/vmschema"
 )
 
 // A fieldNode is a node of a compiled partial VM: a leaf, or an object or list with children.
 type fieldNode struct {
 	segment      provenance.Segment
-	schema       *schema
+	schema       *vmschema.Schema
 	path         provenance.Path
 	text         string // of path
 	leaf         bool
@@ -27,13 +28,13 @@ type fieldNode struct {
 	children     []*fieldNode       // fields by name, or elements in the author's order
 	alternatives []string           // the sibling fields that exclude this one
 	isKey        bool               // the field identifies its element
-	pairing      *pairing           // says which other elements the element needs
+	pairing      *vmschema.Pairing  // says which other elements the element needs
 	owner        ownership
-	unique       *uniqueElement // what the field makes of its element, if KubeVirt allows only one of these
-	computed     *computed      // the expression, if the leaf is computed; value is then a placeholder
-	unkeyed      []*fieldNode   // the elements with a computed key
-	original     *fieldNode     // what its author wrote, if this is a copy for one VM
-	existing     bool           // the element changes an element of the VM, and is never added
+	unique       *vmschema.UniqueElement // what the field makes of its element, if KubeVirt allows only one of these
+	computed     *computed               // the expression, if the leaf is computed; value is then a placeholder
+	unkeyed      []*fieldNode            // the elements with a computed key
+	original     *fieldNode              // what its author wrote, if this is a copy for one VM
+	existing     bool                    // the element changes an element of the VM, and is never added
 }
 
 type fieldCompiler struct {
@@ -49,11 +50,11 @@ func (c *fieldCompiler) fail(p provenance.Path, value any, format string, args .
 }
 
 // compile returns the node for value at p; nil if value is invalid, or one of too many.
-func (c *fieldCompiler) compile(value any, s *schema, p provenance.Path) *fieldNode {
+func (c *fieldCompiler) compile(value any, s *vmschema.Schema, p provenance.Path) *fieldNode {
 	if c.fields++; c.fields > maxFields {
 		return nil
 	}
-	out := &fieldNode{schema: s, path: p, text: p.String(), owner: ownerOf(p), unique: uniqueElementOf(p)}
+	out := &fieldNode{schema: s, path: p, text: p.String(), owner: ownerOf(p), unique: vmschema.UniqueElementOf(p)}
 	if len(p) > 0 {
 		out.segment = p[len(p)-1]
 	}
@@ -64,10 +65,10 @@ func (c *fieldCompiler) compile(value any, s *schema, p provenance.Path) *fieldN
 	if text, ok := c.expression(value, p); ok {
 		return c.compute(out, text, p)
 	}
-	switch s.shape {
-	case shapeObject, shapeMap:
+	switch s.Shape {
+	case vmschema.Object, vmschema.Map:
 		return c.object(out, value, p)
-	case shapeKeyed:
+	case vmschema.Keyed:
 		return c.keyed(out, value, p)
 	}
 	return c.scalar(out, value, p)
@@ -86,23 +87,23 @@ func (c *fieldCompiler) object(out *fieldNode, value any, p provenance.Path) *fi
 	c.checkChoices(out.schema, fields, p)
 	for _, name := range slices.Sorted(maps.Keys(fields)) {
 		at := p.Field(name)
-		s := out.schema.step(at[len(p)])
+		s := out.schema.Step(at[len(p)])
 		if s == nil {
-			unknown := unknownField(name, out.schema, vmSchema().at(p[:max(len(p)-1, 0)]))
+			unknown := vmschema.UnknownField(name, out.schema, vmschema.VM().At(p[:max(len(p)-1, 0)]))
 			c.errs = append(c.errs, field.Invalid(c.root.Child(at.String()), name, unknown).WithOrigin(OriginUnknownField))
 			continue
 		}
 		if kid := c.compile(fields[name], s, at); kid != nil {
-			kid.alternatives = out.schema.alternatives[name]
+			kid.alternatives = out.schema.Alternatives[name]
 			out.children = append(out.children, kid)
 		}
 	}
 	return out
 }
 
-func (c *fieldCompiler) checkChoices(s *schema, fields map[string]any, p provenance.Path) {
+func (c *fieldCompiler) checkChoices(s *vmschema.Schema, fields map[string]any, p provenance.Path) {
 	for _, name := range slices.Sorted(maps.Keys(fields)) {
-		for _, alternative := range s.alternatives[name] {
+		for _, alternative := range s.Alternatives[name] {
 			if _, both := fields[alternative]; both && name < alternative {
 				c.fail(p.Field(alternative), name+", "+alternative, "%s and %s exclude each other: keep one", name, alternative)
 			}
@@ -137,7 +138,7 @@ func (c *fieldCompiler) keyed(out *fieldNode, value any, p provenance.Path) *fie
 // every compiles an element with * in its key, which stands for every element of the list.
 func (c *fieldCompiler) every(list *fieldNode, fields map[string]any, key string, at *field.Path) {
 	switch {
-	case !list.schema.keys[0].noStar: // a VM may have this key
+	case !list.schema.Keys[0].NoStar: // a VM may have this key
 		c.errs = append(c.errs, field.Invalid(at.Child(key), EveryElement,
 			"this list does not support * for every element: write one element for each key"))
 	case !withoutKey(fields, key):
@@ -148,21 +149,21 @@ func (c *fieldCompiler) every(list *fieldNode, fields map[string]any, key string
 }
 
 func (c *fieldCompiler) checkUniqueElements(list *fieldNode) {
-	first := map[*uniqueElement]string{}
+	first := map[*vmschema.UniqueElement]string{}
 	visitLeaves(list, func(leaf *fieldNode) {
-		s := uniqueElementAt(leaf.path)
+		s := vmschema.UniqueElementAt(leaf.path)
 		if s == nil || leaf.value == false {
 			return
 		}
-		key := leaf.path[len(s.list)].Name
-		if leaf.path[len(s.list)] == every {
-			if uniqueElementOf(leaf.path) == s {
-				c.fail(leaf.path, tree.Show(leaf.value), "a VM may have %s only once: name one element instead of *", s.what)
+		key := leaf.path[len(s.List)].Name
+		if leaf.path[len(s.List)] == every {
+			if vmschema.UniqueElementOf(leaf.path) == s {
+				c.fail(leaf.path, tree.Show(leaf.value), "a VM may have %s only once: name one element instead of *", s.What)
 			}
 			return
 		}
 		if other, twice := first[s]; twice && other != key {
-			c.fail(leaf.path, tree.Show(leaf.value), "a VM may have %s only once: %s is one already", s.what, other)
+			c.fail(leaf.path, tree.Show(leaf.value), "a VM may have %s only once: %s is one already", s.What, other)
 		}
 		first[s] = key
 	})
@@ -170,8 +171,8 @@ func (c *fieldCompiler) checkUniqueElements(list *fieldNode) {
 
 // element compiles element i of a list, unless its key is invalid or seen before.
 func (c *fieldCompiler) element(list *fieldNode, fields map[string]any, i int, seen map[string]bool) {
-	keys, at := list.schema.keys, c.root.Child(list.text).Index(i)
-	key, missing := elementKey(keys, fields)
+	keys, at := list.schema.Keys, c.root.Child(list.text).Index(i)
+	key, missing := vmschema.ElementKey(keys, fields)
 	isComputed := hasComputedKey(keys, fields)
 	if isComputed {
 		key = "#" + strconv.Itoa(i) // cannot be the name of another element
@@ -191,12 +192,12 @@ func (c *fieldCompiler) element(list *fieldNode, fields map[string]any, i int, s
 }
 
 func (c *fieldCompiler) addElement(list *fieldNode, fields map[string]any, at provenance.Path, isComputed bool) {
-	kid := c.compile(fields, list.schema.elem, at)
+	kid := c.compile(fields, list.schema.Elem, at)
 	if kid == nil {
 		return
 	}
-	kid.pairing = pairingOf(at)
-	markKeys(kid, list.schema.keys)
+	kid.pairing = vmschema.PairingOf(at)
+	markKeys(kid, list.schema.Keys)
 	if isComputed {
 		list.unkeyed = append(list.unkeyed, kid)
 	} else {
@@ -204,47 +205,31 @@ func (c *fieldCompiler) addElement(list *fieldNode, fields map[string]any, at pr
 	}
 }
 
-func markKeys(element *fieldNode, keys []listKey) {
+func markKeys(element *fieldNode, keys []vmschema.ListKey) {
 	for _, k := range keys {
-		if kid := element.find(provenance.Of(strings.Split(k.field, ".")...)); kid != nil {
+		if kid := element.find(provenance.Of(strings.Split(k.Field, ".")...)); kid != nil {
 			kid.isKey = kid.leaf
 		}
 	}
 }
 
-var shapeNames = map[shape]string{
-	shapeAtomic: "a list", shapeString: "a string", shapeBool: "true or false", shapeInteger: "a whole number",
-	shapeNumber: "a number", shapeQuantity: "a quantity such as 2Gi or 500m", shapeIntOrString: "a whole number or a string",
-}
-
-// String returns what a value of a shape is, such as "a string"; "" for objects.
-func (s shape) String() string { return shapeNames[s] }
-
-// wanted describes the values of a shape to an author who wrote another one.
-func (s shape) wanted(v any) string {
-	if _, isBool := v.(bool); isBool && s == shapeString {
-		return s.String() + "; YAML reads yes, no, on, off, y and n without quotes as true or false"
-	}
-	return s.String()
-}
-
 func (c *fieldCompiler) scalar(out *fieldNode, value any, p provenance.Path) *fieldNode {
-	if !fits(out.schema.shape, value) {
-		c.wrongType(p, value, out.schema.shape.wanted(value))
+	if !fits(out.schema.Shape, value) {
+		c.wrongType(p, value, out.schema.Shape.Wanted(value))
 		return nil
 	}
-	if list, ok := value.([]any); ok && out.schema.elem != nil {
+	if list, ok := value.([]any); ok && out.schema.Elem != nil {
 		defer func(was bool) { c.atomic = was }(c.atomic)
 		c.atomic = true
 		for i, e := range list {
 			// Elements of an atomic list are checked, though the list is one leaf.
-			c.compile(e, out.schema.elem, p.Element(strconv.Itoa(i)))
+			c.compile(e, out.schema.Elem, p.Element(strconv.Itoa(i)))
 		}
 	}
-	if out.schema.shape == shapeQuantity {
+	if out.schema.Shape == vmschema.Quantity {
 		q, err := tree.ParseQuantity(value)
 		if err != nil {
-			c.fail(p, value, "must be %s", shapeQuantity)
+			c.fail(p, value, "must be %s", vmschema.Quantity)
 			return nil
 		}
 		out.quantity = &q
@@ -253,19 +238,19 @@ func (c *fieldCompiler) scalar(out *fieldNode, value any, p provenance.Path) *fi
 	return out
 }
 
-func fits(s shape, value any) bool {
-	fitting := []shape{shapeAny}
+func fits(s vmschema.Shape, value any) bool {
+	fitting := []vmschema.Shape{vmschema.Any}
 	switch value.(type) {
 	case string:
-		fitting = []shape{shapeAny, shapeString, shapeQuantity, shapeIntOrString}
+		fitting = []vmschema.Shape{vmschema.Any, vmschema.String, vmschema.Quantity, vmschema.IntOrString}
 	case bool:
-		fitting = []shape{shapeAny, shapeBool}
+		fitting = []vmschema.Shape{vmschema.Any, vmschema.Bool}
 	case int64:
-		fitting = []shape{shapeAny, shapeInteger, shapeNumber, shapeQuantity, shapeIntOrString}
+		fitting = []vmschema.Shape{vmschema.Any, vmschema.Integer, vmschema.Number, vmschema.Quantity, vmschema.IntOrString}
 	case float64:
-		fitting = []shape{shapeAny, shapeNumber, shapeQuantity}
+		fitting = []vmschema.Shape{vmschema.Any, vmschema.Number, vmschema.Quantity}
 	case []any:
-		fitting = []shape{shapeAny, shapeAtomic}
+		fitting = []vmschema.Shape{vmschema.Any, vmschema.Atomic}
 	}
 	return slices.Contains(fitting, s)
 }
@@ -317,13 +302,13 @@ func (c *fieldCompiler) expression(value any, p provenance.Path) (string, bool) 
 	return text, true
 }
 
-var celTypes = map[shape][]*cel.Type{
-	shapeString: {cel.StringType}, shapeBool: {cel.BoolType}, shapeInteger: {cel.IntType}, shapeNumber: {cel.DoubleType, cel.IntType},
-	shapeQuantity: {cel.StringType, cel.IntType, cel.DoubleType}, shapeIntOrString: {cel.IntType, cel.StringType},
+var celTypes = map[vmschema.Shape][]*cel.Type{
+	vmschema.String: {cel.StringType}, vmschema.Bool: {cel.BoolType}, vmschema.Integer: {cel.IntType}, vmschema.Number: {cel.DoubleType, cel.IntType},
+	vmschema.Quantity: {cel.StringType, cel.IntType, cel.DoubleType}, vmschema.IntOrString: {cel.IntType, cel.StringType},
 }
 
 func (c *fieldCompiler) compute(out *fieldNode, text string, p provenance.Path) *fieldNode {
-	types := celTypes[out.schema.shape]
+	types := celTypes[out.schema.Shape]
 	switch c.expressions.computed++; {
 	case types == nil || c.atomic:
 		c.fail(p, ComputedKey, "%s is only supported for single values outside of lists without keys: write the value itself", ComputedKey)
@@ -332,20 +317,20 @@ func (c *fieldCompiler) compute(out *fieldNode, text string, p provenance.Path) 
 		c.errs = append(c.errs, field.TooMany(c.root.Child(p.String()), c.expressions.computed, maxComputed))
 		return nil
 	}
-	x, err := c.expressions.compile(text, "must be "+out.schema.shape.String(), types...)
+	x, err := c.expressions.compile(text, "must be "+out.schema.Shape.String(), types...)
 	if err != nil {
 		c.fail(p, text, "%s", err)
 		return nil
 	}
 	x.name = "the expression"
-	out.computed = &computed{x, out.schema.shape}
+	out.computed = &computed{x, out.schema.Shape}
 	out.leaf, out.value = true, out.computed
 	return out
 }
 
-func hasComputedKey(keys []listKey, element map[string]any) bool {
-	return slices.ContainsFunc(keys, func(k listKey) bool {
-		v, _ := tree.Lookup(element, k.field)
+func hasComputedKey(keys []vmschema.ListKey, element map[string]any) bool {
+	return slices.ContainsFunc(keys, func(k vmschema.ListKey) bool {
+		v, _ := tree.Lookup(element, k.Field)
 		return tree.AsObject(v)[ComputedKey] != nil
 	})
 }

@@ -4,6 +4,7 @@ import (
 	"slices"
 
 	"github.com/virtwright/virtwright/presets/provenance"
+	"github.com/virtwright/virtwright/presets/vmschema"
 )
 
 // ownership says what, besides the user and presets, may set a field.
@@ -73,7 +74,7 @@ var ownedFields = []struct {
 	fields []provenance.Path
 }{
 	{ownedByInstancetype, instancetypeFields}, {ownedByPreference, preferenceFields}, {runState, runStateFields},
-	{templateAnnotation, []provenance.Path{templateAnnotations}}, {namesInstancetype, matcherPaths[:1]},
+	{templateAnnotation, []provenance.Path{vmschema.TemplateAnnotations}}, {namesInstancetype, matcherPaths[:1]},
 }
 
 // OwnedByInstancetype reports whether the instancetype of a VM owns a field of the VM.

@@ -8,6 +8,7 @@ import (
 	"github.com/virtwright/virtwright/api/v1alpha1"
 	"github.com/virtwright/virtwright/presets/provenance"
 	"github.com/virtwright/virtwright/presets/tree"
+	"github.com/virtwright/virtwright/presets/vmschema"
 )
 
 func (e *Engine) result(x *expansion) (*Result, error) {
@@ -33,7 +34,7 @@ func (r *mergeState) annotate() error {
 	path := provenanceOn(r.kind())
 	at := r.holderOf(path)
 	at.ensure()
-	if n := r.record.At(template); n != nil && r.sentVMI != nil {
+	if n := r.record.At(vmschema.Template); n != nil && r.sentVMI != nil {
 		n.EmptyByUser = false // it exists only in VM form
 	}
 	for _, n := range r.record.Decided() {
@@ -108,7 +109,7 @@ func (r *mergeState) wouldChange(shadow *mergeState, c *Compiled) []string {
 		if shadow.sourcePresets[n.Source] != c {
 			continue
 		}
-		is, would := vmValue(r.root, p), vmValue(shadow.root, p)
+		is, would := vmschema.Value(r.root, p), vmschema.Value(shadow.root, p)
 		switch {
 		case tree.Equal(is, would):
 		case would == nil:

@@ -8,6 +8,7 @@ import (
 	"strings"
 
 	"github.com/virtwright/virtwright/presets/provenance"
+	"github.com/virtwright/virtwright/presets/vmschema"
 )
 
 // A generator creates random partial VMs from the schema, with few names and values, so that they
@@ -36,7 +37,7 @@ func (g generator) vm() map[string]any {
 		out["metadata"] = meta
 	}
 	if g.Intn(8) > 0 {
-		spec, _ := g.value(vmSchema().fields["spec"], provenance.Of("spec")).(map[string]any)
+		spec, _ := g.value(vmschema.VM().Fields["spec"], provenance.Of("spec")).(map[string]any)
 		delete(spec, "instancetype")
 		delete(spec, "preference")
 		out["spec"] = spec
@@ -57,29 +58,29 @@ func (g generator) metadata() map[string]any {
 // busy are objects that are always present.
 var busy = []string{"spec", "template", "domain", "devices", "disks", "volumes", "interfaces", "networks", "cpu", "memory"}
 
-func (g generator) value(s *schema, p provenance.Path) any {
-	switch s.shape {
-	case shapeObject:
+func (g generator) value(s *vmschema.Schema, p provenance.Path) any {
+	switch s.Shape {
+	case vmschema.Object:
 		if len(p) > 1 && p[len(p)-1].Name == "metadata" {
 			return g.metadata()
 		}
 		return g.object(s, p)
-	case shapeMap:
-		return map[string]any{pick(g, names): g.value(s.elem, p), "example.com/" + pick(g, names): g.value(s.elem, p)}
-	case shapeKeyed:
+	case vmschema.Map:
+		return map[string]any{pick(g, names): g.value(s.Elem, p), "example.com/" + pick(g, names): g.value(s.Elem, p)}
+	case vmschema.Keyed:
 		return g.list(s, p)
-	case shapeAtomic:
-		return []any{g.value(s.elem, p)}
+	case vmschema.Atomic:
+		return []any{g.value(s.Elem, p)}
 	}
 	return g.scalar(s)
 }
 
-func (g generator) object(s *schema, p provenance.Path) map[string]any {
+func (g generator) object(s *vmschema.Schema, p provenance.Path) map[string]any {
 	out := map[string]any{}
-	fields := slices.Sorted(maps.Keys(s.fields))
+	fields := slices.Sorted(maps.Keys(s.Fields))
 	g.Shuffle(len(fields), func(i, j int) { fields[i], fields[j] = fields[j], fields[i] })
 	for _, name := range fields {
-		if name == "status" || slices.ContainsFunc(s.alternatives[name], func(r string) bool { return out[r] != nil }) {
+		if name == "status" || slices.ContainsFunc(s.Alternatives[name], func(r string) bool { return out[r] != nil }) {
 			continue
 		}
 		chance := 100 - g.sparseness
@@ -87,24 +88,24 @@ func (g generator) object(s *schema, p provenance.Path) map[string]any {
 			chance = 85
 		}
 		if g.Intn(100) < chance {
-			out[name] = g.value(s.fields[name], p.Field(name))
+			out[name] = g.value(s.Fields[name], p.Field(name))
 		}
 	}
 	return out
 }
 
-func (g generator) list(s *schema, p provenance.Path) []any {
+func (g generator) list(s *vmschema.Schema, p provenance.Path) []any {
 	var out []any
 	for _, i := range g.Perm(len(names))[:1+g.Intn(2)] {
-		e, _ := g.value(s.elem, p.Element(names[i])).(map[string]any)
-		for _, k := range s.keys {
-			setDotted(e, k.field, g.keyValue(s, k.field, names[i]))
+		e, _ := g.value(s.Elem, p.Element(names[i])).(map[string]any)
+		for _, k := range s.Keys {
+			setDotted(e, k.Field, g.keyValue(s, k.Field, names[i]))
 		}
 		out = append(out, e)
 	}
-	if g.forEvery && s.keys[0].noStar && g.Intn(2) == 0 {
-		if e, _ := g.value(s.elem, p.With(every)).(map[string]any); len(e) > 1 {
-			setDotted(e, s.keys[0].field, EveryElement)
+	if g.forEvery && s.Keys[0].NoStar && g.Intn(2) == 0 {
+		if e, _ := g.value(s.Elem, p.With(every)).(map[string]any); len(e) > 1 {
+			setDotted(e, s.Keys[0].Field, EveryElement)
 			out = append(out, e)
 		}
 	}
@@ -112,12 +113,12 @@ func (g generator) list(s *schema, p provenance.Path) []any {
 }
 
 // keyValue is a key that fits the type of its field.
-func (g generator) keyValue(s *schema, field, name string) any {
-	if g.computes && len(s.keys) == 1 && s.elem.at(provenance.Of(strings.Split(field, ".")...)).shape == shapeString && g.Intn(4) == 0 {
+func (g generator) keyValue(s *vmschema.Schema, field, name string) any {
+	if g.computes && len(s.Keys) == 1 && s.Elem.At(provenance.Of(strings.Split(field, ".")...)).Shape == vmschema.String && g.Intn(4) == 0 {
 		return map[string]any{ComputedKey: "'" + name + "'"}
 	}
 	p, _ := provenance.ParsePath(field)
-	if at := s.elem.at(p); at != nil && at.shape == shapeInteger {
+	if at := s.Elem.At(p); at != nil && at.Shape == vmschema.Integer {
 		return int64(slices.Index(names, name))
 	}
 	return name
@@ -136,33 +137,33 @@ func setDotted(to map[string]any, dotted string, value any) {
 	to[p[len(p)-1].Name] = value
 }
 
-func (g generator) scalar(s *schema) any {
+func (g generator) scalar(s *vmschema.Schema) any {
 	if g.computes && g.Intn(4) == 0 {
 		return map[string]any{ComputedKey: g.expression(s)}
 	}
-	switch s.shape {
-	case shapeString:
+	switch s.Shape {
+	case vmschema.String:
 		return pick(g, words)
-	case shapeBool:
+	case vmschema.Bool:
 		return g.Intn(2) == 0
-	case shapeInteger:
+	case vmschema.Integer:
 		return int64(g.Intn(4))
-	case shapeNumber:
+	case vmschema.Number:
 		return float64(g.Intn(4)) + 0.5
-	case shapeQuantity:
+	case vmschema.Quantity:
 		return pick(g, quantities)
 	}
 	return pick(g, words)
 }
 
 // expression returns an expression of the type of s.
-func (g generator) expression(s *schema) string {
+func (g generator) expression(s *vmschema.Schema) string {
 	choices := []string{"'x'", "has(object.spec.template.spec.domain.cpu) ? 'x' : 'y'"}
 	failing := "object.metadata.labels.a"
-	switch s.shape {
-	case shapeBool:
+	switch s.Shape {
+	case vmschema.Bool:
 		choices, failing = []string{"true", "has(object.spec.template.spec.volumes)"}, "object.spec.template.spec.domain.cpu.realtime.mask == 'x'"
-	case shapeInteger, shapeNumber, shapeQuantity:
+	case vmschema.Integer, vmschema.Number, vmschema.Quantity:
 		choices, failing = []string{"2", "size(object.spec.template)"}, "object.spec.template.spec.domain.cpu.cores + 1"
 	}
 	if g.mayFail {

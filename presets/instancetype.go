@@ -9,6 +9,7 @@ import (
 
 	"github.com/virtwright/virtwright/presets/provenance"
 	"github.com/virtwright/virtwright/presets/tree"
+	"github.com/virtwright/virtwright/presets/vmschema"
 )
 
 // An InstancetypeFinder returns the spec of a matcher's instancetype or preference, as decoded
@@ -176,8 +177,8 @@ func (r *mergeState) firstSet(c *contribution) provenance.Path {
 		owned = instancetypeFields
 	}
 	for _, p := range owned {
-		v := vmValue(r.root, p)
-		if isWritten(v) && !(p.HasPrefix(templateAnnotations) && tree.AsObject(c.spec["annotations"])[p[len(p)-1].Name] == v) {
+		v := vmschema.Value(r.root, p)
+		if isWritten(v) && !(p.HasPrefix(vmschema.TemplateAnnotations) && tree.AsObject(c.spec["annotations"])[p[len(p)-1].Name] == v) {
 			return p
 		}
 	}

@@ -8,6 +8,7 @@ import (
 
 	"github.com/virtwright/virtwright/presets/provenance"
 	"github.com/virtwright/virtwright/presets/tree"
+	"github.com/virtwright/virtwright/presets/vmschema"
 )
 
 // A contributedField says how one field of an instancetype or a preference changes a VM.
@@ -109,7 +110,7 @@ func ownedBy(field string, spec map[string]any) []provenance.Path {
 	}
 	visitSetRows(field, spec, func(row contributedField, value any) { out = append(out, row.owned(value)...) })
 	for _, key := range slices.Sorted(maps.Keys(tree.AsObject(spec["annotations"]))) {
-		out = append(out, templateAnnotations.Field(key))
+		out = append(out, vmschema.TemplateAnnotations.Field(key))
 	}
 	return out
 }
@@ -191,7 +192,7 @@ func addMissingDisks(spec map[string]any) {
 
 func withoutEmpty(vm map[string]any) map[string]any {
 	for _, at := range paths("domain.devices", "domain.clock", "domain.features.hyperv", "domain.features", "domain.cpu", "domain") {
-		if v := vmValue(vm, at); tree.IsObject(v) && tree.IsEmpty(v) {
+		if v := vmschema.Value(vm, at); tree.IsObject(v) && tree.IsEmpty(v) {
 			(&mergeState{root: vm}).unset(at)
 		}
 	}
@@ -206,7 +207,7 @@ func CopyFields(to, from map[string]any, at ...provenance.Path) {
 		addMissingDisks(child(child(child(to, "spec"), "template"), "spec"))
 	}
 	for _, p := range at {
-		if v := vmValue(from, p); v != nil {
+		if v := vmschema.Value(from, p); v != nil {
 			r.setAt(p, tree.Clone(v), from)
 		}
 	}

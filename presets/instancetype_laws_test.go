@@ -9,6 +9,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"github.com/virtwright/virtwright/presets/provenance"
+	"github.com/virtwright/virtwright/presets/vmschema"
 )
 
 // lawSpecs are the known instancetypes and preferences of the laws.
@@ -56,7 +57,7 @@ func TestLawInstancetypeUpdates(t *testing.T) {
 		for i := range 3 {
 			next := c.edited(manifest)
 			// Changes of annotations alone are left alone.
-			next["metadata"] = laidOver(next["metadata"], map[string]any{"labels": map[string]any{"step": strconv.Itoa(i)}}, vmSchema().field("metadata"))
+			next["metadata"] = laidOver(next["metadata"], map[string]any{"labels": map[string]any{"step": strconv.Itoa(i)}}, vmschema.VM().Field("metadata"))
 			for _, p := range matcherPaths {
 				(&mergeState{root: next}).unset(p)
 			}
@@ -109,7 +110,7 @@ func (c lawCase) checkOwners(t *testing.T, out *Result) {
 	out.state.findInstancetype = lawFinder
 	named := out.state.contributionsOf(spec)
 	for p, n := range out.Record.Decided() {
-		if vmValue(out.state.root, p) == nil {
+		if vmschema.Value(out.state.root, p) == nil {
 			continue // a removal of an absent field
 		}
 		outranks := out.Record.Sources[n.Source].Role.OutranksUser()

@@ -5,6 +5,7 @@ import (
 
 	"github.com/virtwright/virtwright/presets/provenance"
 	"github.com/virtwright/virtwright/presets/tree"
+	"github.com/virtwright/virtwright/presets/vmschema"
 )
 
 // An omittedValue stands for a user value that was too large to record. It equals no other value.
@@ -29,11 +30,11 @@ type unapply struct {
 }
 
 func keepUserIntent(root map[string]any, rec *provenance.Record) {
-	unapply{rec: rec}.value(rec.Root(), root, root, vmSchema())
+	unapply{rec: rec}.value(rec.Root(), root, root, vmschema.VM())
 }
 
 // value unapplies the record beneath n to v, stored as was. It returns the rest of v, or nil.
-func (u unapply) value(n *provenance.Node, v, was any, s *schema) any {
+func (u unapply) value(n *provenance.Node, v, was any, s *vmschema.Schema) any {
 	if u.update && v == nil && was != nil {
 		return nil
 	}
@@ -55,22 +56,22 @@ func (u unapply) value(n *provenance.Node, v, was any, s *schema) any {
 
 // decided is value for a decided node. It is not done for an object that a preset created: the
 // fields in it have decisions of their own.
-func (u unapply) decided(n *provenance.Node, v, was any, s *schema) (left any, done bool) {
+func (u unapply) decided(n *provenance.Node, v, was any, s *vmschema.Schema) (left any, done bool) {
 	switch {
 	case u.update && !sameValue(was, v, s):
 		return v, true
 	case n.Overruled:
 		return u.overruled(n, v), true
-	case v == nil || s.shape == shapeAny:
+	case v == nil || s.Shape == vmschema.Any:
 		return nil, true
 	}
 	return nil, !tree.IsObject(v) && !hasChildren(n)
 }
 
 // sameValue compares leaves: quantities by value. Objects are equal: their leaf is that they exist.
-func sameValue(was, v any, s *schema) bool {
-	bothObjects := s.shape != shapeAny && tree.IsObject(was) && tree.IsObject(v)
-	return tree.Equal(was, v) || bothObjects || s.shape == shapeQuantity && tree.SameQuantity(was, v)
+func sameValue(was, v any, s *vmschema.Schema) bool {
+	bothObjects := s.Shape != vmschema.Any && tree.IsObject(was) && tree.IsObject(v)
+	return tree.Equal(was, v) || bothObjects || s.Shape == vmschema.Quantity && tree.SameQuantity(was, v)
 }
 
 func (u unapply) overruled(n *provenance.Node, v any) any {
@@ -92,11 +93,11 @@ func hasChildren(n *provenance.Node) bool {
 	return false
 }
 
-func (u unapply) fields(n *provenance.Node, fields map[string]any, was any, s *schema) any {
+func (u unapply) fields(n *provenance.Node, fields map[string]any, was any, s *vmschema.Schema) any {
 	sentEmpty := n.EmptyByUser || len(fields) == 0 && !n.IsDecided()
 	before := tree.AsObject(was)
 	for c := range n.Children() {
-		if left := u.value(c, fields[c.Name], before[c.Name], s.field(c.Name)); left != nil {
+		if left := u.value(c, fields[c.Name], before[c.Name], s.Field(c.Name)); left != nil {
 			fields[c.Name] = left
 		} else {
 			delete(fields, c.Name)
@@ -108,8 +109,8 @@ func (u unapply) fields(n *provenance.Node, fields map[string]any, was any, s *s
 	return fields
 }
 
-func (u unapply) elements(n *provenance.Node, list []any, was any, s *schema) any {
-	if s.shape != shapeKeyed {
+func (u unapply) elements(n *provenance.Node, list []any, was any, s *vmschema.Schema) any {
+	if s.Shape != vmschema.Keyed {
 		return list
 	}
 	sentEmpty := n.EmptyByUser || len(list) == 0 && !n.IsDecided()
@@ -123,28 +124,28 @@ func (u unapply) elements(n *provenance.Node, list []any, was any, s *schema) an
 }
 
 // element unapplies the record of one element. An element keeps its key if anything in it is left.
-func (u unapply) element(n *provenance.Node, list, before []any, s *schema) []any {
-	was, i := elementOf(before, s, n.Name), indexOf(list, s.keys, n.Name)
+func (u unapply) element(n *provenance.Node, list, before []any, s *vmschema.Schema) []any {
+	was, i := s.ElementOf(before, n.Name), vmschema.IndexOf(list, s.Keys, n.Name)
 	if i < 0 {
-		if left := u.value(n, nil, was, s.elem); left != nil {
+		if left := u.value(n, nil, was, s.Elem); left != nil {
 			list = append(list, left)
 		}
 		return list
 	}
 	key := map[string]any{}
-	copyKeys(key, list[i], s.keys)
-	left := u.value(n, list[i], was, s.elem)
+	copyKeys(key, list[i], s.Keys)
+	left := u.value(n, list[i], was, s.Elem)
 	if left == nil {
 		return slices.Delete(list, i, i+1)
 	}
-	copyKeys(left, key, s.keys)
+	copyKeys(left, key, s.Keys)
 	list[i] = left
 	return list
 }
 
-func (u unapply) restoreChildren(n *provenance.Node, s *schema) any {
+func (u unapply) restoreChildren(n *provenance.Node, s *vmschema.Schema) any {
 	var restored any
-	if s.shape == shapeKeyed {
+	if s.Shape == vmschema.Keyed {
 		restored = u.elements(n, nil, nil, s)
 	} else {
 		restored = u.fields(n, map[string]any{}, nil, s)
@@ -163,12 +164,12 @@ func (r *mergeState) kind() Kind {
 }
 
 func (r *mergeState) storedProvenance() string {
-	return tree.AsText(vmValue(r.root, provenanceOn(r.kind())))
+	return tree.AsText(vmschema.Value(r.root, provenanceOn(r.kind())))
 }
 
 func (r *mergeState) discardProvenance() {
 	at := provenanceOn(r.kind())
-	delete(tree.AsObject(vmValue(r.root, at[:len(at)-1])), at[len(at)-1].Name)
+	delete(tree.AsObject(vmschema.Value(r.root, at[:len(at)-1])), at[len(at)-1].Name)
 	r.record.Ensure(at).Change = provenance.Removed
 }
 
@@ -178,7 +179,7 @@ func (r *mergeState) dropProvenance(claim *provenance.Record) {
 	p := provenanceOn(r.kind())
 	r.unset(p)
 	for depth := len(p) - 1; depth > 0 && (p[depth-1].Name == "annotations" || p[depth-1].Name == "metadata"); depth-- {
-		fields := tree.AsObject(vmValue(r.root, p[:depth]))
+		fields := tree.AsObject(vmschema.Value(r.root, p[:depth]))
 		n := claim.At(p[:depth])
 		if fields == nil || len(fields) > 0 || n != nil && n.EmptyByUser {
 			return

@@ -9,6 +9,7 @@ import (
 	"github.com/virtwright/virtwright/api/v1alpha1"
 	"github.com/virtwright/virtwright/presets/provenance"
 	"github.com/virtwright/virtwright/presets/tree"
+	"github.com/virtwright/virtwright/presets/vmschema"
 )
 
 // Launches reports whether any preset acts when VMIs are created.
@@ -67,7 +68,7 @@ func launchRequest(req Request) (Request, error) {
 
 // vmiOf returns the VMI of a VM, as a lifecycle controller creates it.
 func vmiOf(vm map[string]any) map[string]any {
-	from := tree.AsObject(vmValue(vm, template))
+	from := tree.AsObject(vmschema.Value(vm, vmschema.Template))
 	meta := map[string]any{}
 	copyFields(meta, tree.AsObject(from["metadata"]), "labels", "annotations")
 	copyFields(meta, tree.AsObject(vm["metadata"]), "name", "namespace")
@@ -80,7 +81,7 @@ func vmiOf(vm map[string]any) map[string]any {
 // from the record and the maxima of CPU and memory hotplug. It may report false if that is
 // expensive to find out. Vm is decoded JSON and stays as it is.
 func (e *Engine) LaunchKeepsTemplate(s *Snapshot, vm map[string]any, namespace Namespace) bool {
-	meta, templated := tree.AsObject(vm["metadata"]), tree.AsObject(vmValue(vm, templateMetadata))
+	meta, templated := tree.AsObject(vm["metadata"]), tree.AsObject(vmschema.Value(vm, vmschema.TemplateMetadata))
 	if s.rollouts != nil && s.launches {
 		return false
 	}
@@ -139,21 +140,21 @@ func (r *mergeState) adoptOwner(raw []byte) (*ownerVM, error) {
 	if problems := checkRequiredParents(root); len(problems) > 0 {
 		return nil, &Rejection{Problems: problems}
 	}
-	stored := readable(provenance.Decode(tree.AsText(vmValue(root, provenanceOn(VirtualMachine)))))
+	stored := readable(provenance.Decode(tree.AsText(vmschema.Value(root, provenanceOn(VirtualMachine)))))
 	o := &ownerVM{root: root, record: cmp.Or(stored, provenance.New())}
 	for p, n := range o.record.Decided() {
-		if p.HasPrefix(template) && len(p) > len(template) {
+		if p.HasPrefix(vmschema.Template) && len(p) > len(vmschema.Template) {
 			r.inherit(o, p, o.record.Sources[n.Source])
 		}
 	}
 	r.inheritedSources = len(r.record.Sources)
-	r.indexElements(r.record.Root(), r.root, vmSchema())
+	r.indexElements(r.record.Root(), r.root, vmschema.VM())
 	return o, nil
 }
 
 // inherit records that s decided p on the VM, unless the controller changed the field.
 func (r *mergeState) inherit(o *ownerVM, p provenance.Path, s provenance.Source) {
-	was, is := vmValue(o.root, p), vmValue(r.root, p)
+	was, is := vmschema.Value(o.root, p), vmschema.Value(r.root, p)
 	if is == nil && s.Role != provenance.Remove || is != nil && !tree.Equal(was, is) {
 		return
 	}
@@ -161,18 +162,18 @@ func (r *mergeState) inherit(o *ownerVM, p provenance.Path, s provenance.Source)
 	at.Replaceable, at.Overruled, at.TooLarge, at.UserValue = true, from.Overruled, from.TooLarge, from.UserValue
 }
 
-func (r *mergeState) indexElements(n *provenance.Node, v any, s *schema) {
+func (r *mergeState) indexElements(n *provenance.Node, v any, s *vmschema.Schema) {
 	for c := range n.Children() {
 		var next any
 		switch at := v.(type) {
 		case map[string]any:
 			next = at[c.Name]
 		case []any:
-			if i := indexOf(at, s.keys, c.Name); i >= 0 {
+			if i := vmschema.IndexOf(at, s.Keys, c.Name); i >= 0 {
 				c.Index, next = int32(i), at[i]
 			}
 		}
-		if step := s.step(c.Segment()); step != nil {
+		if step := s.Step(c.Segment()); step != nil {
 			r.indexElements(c, next, step)
 		}
 	}
@@ -191,7 +192,7 @@ func (o *ownerVM) view(r *mergeState) map[string]any {
 // provenanceOn returns the path of the record annotation, in VM form.
 func provenanceOn(kind Kind) provenance.Path {
 	if kind == VirtualMachineInstance {
-		return templateAnnotations.Field(v1alpha1.AnnotationProvenance)
+		return vmschema.TemplateAnnotations.Field(v1alpha1.AnnotationProvenance)
 	}
 	return vmAnnotations.Field(v1alpha1.AnnotationProvenance)
 }

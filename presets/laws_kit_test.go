@@ -8,28 +8,29 @@ import (
 
 	"github.com/virtwright/virtwright/presets/provenance"
 	"github.com/virtwright/virtwright/presets/tree"
+	"github.com/virtwright/virtwright/presets/vmschema"
 )
 
 // eachLeaf visits the leaves of v: scalars, atomic lists and empty containers.
-func eachLeaf(v any, s *schema, p provenance.Path, visit func(provenance.Path, any)) {
+func eachLeaf(v any, s *vmschema.Schema, p provenance.Path, visit func(provenance.Path, any)) {
 	switch at := v.(type) {
 	case map[string]any:
 		for _, name := range slices.Sorted(maps.Keys(at)) {
 			seg := provenance.Segment{Name: name}
-			eachLeaf(at[name], s.field(name), p.With(seg), visit)
+			eachLeaf(at[name], s.Field(name), p.With(seg), visit)
 		}
 		if len(at) == 0 {
 			visit(p, v)
 		}
 		return
 	case []any:
-		if s.shape != shapeKeyed {
+		if s.Shape != vmschema.Keyed {
 			break
 		}
 		for _, e := range at {
 			fields, _ := e.(map[string]any)
-			key, _ := elementKey(s.keys, fields)
-			eachLeaf(e, s.elem, p.Element(key), visit)
+			key, _ := vmschema.ElementKey(s.Keys, fields)
+			eachLeaf(e, s.Elem, p.Element(key), visit)
 		}
 		return
 	}
@@ -50,7 +51,7 @@ func (c lawCase) plantUnknown() {
 			at["unknown"] = "kept"
 		}
 	}
-	elements, _ := vmValue(c.vm, provenance.Of("spec", "template", "spec", "domain", "devices", "disks")).([]any)
+	elements, _ := vmschema.Value(c.vm, provenance.Of("spec", "template", "spec", "domain", "devices", "disks")).([]any)
 	for _, e := range elements {
 		if fields, ok := e.(map[string]any); ok {
 			fields["unknown"] = map[string]any{"a": int64(1)}
@@ -149,24 +150,24 @@ func clearRecord(vms ...map[string]any) {
 }
 
 // sortLists puts the elements of keyed lists into the order of their keys.
-func sortLists(v any, s *schema) {
+func sortLists(v any, s *vmschema.Schema) {
 	switch at := v.(type) {
 	case map[string]any:
 		for name, sub := range at {
-			sortLists(sub, s.field(name))
+			sortLists(sub, s.Field(name))
 		}
 	case []any:
-		if s.shape != shapeKeyed {
+		if s.Shape != vmschema.Keyed {
 			return
 		}
 		key := func(e any) string {
 			fields, _ := e.(map[string]any)
-			k, _ := elementKey(s.keys, fields)
+			k, _ := vmschema.ElementKey(s.Keys, fields)
 			return k
 		}
 		slices.SortFunc(at, func(a, b any) int { return strings.Compare(key(a), key(b)) })
 		for _, e := range at {
-			sortLists(e, s.elem)
+			sortLists(e, s.Elem)
 		}
 	}
 }

@@ -11,6 +11,7 @@ import (
 	"github.com/virtwright/virtwright/api/v1alpha1"
 	"github.com/virtwright/virtwright/presets/provenance"
 	"github.com/virtwright/virtwright/presets/tree"
+	"github.com/virtwright/virtwright/presets/vmschema"
 	"github.com/virtwright/virtwright/test/cases"
 )
 
@@ -152,7 +153,7 @@ func TestLawReapplyLeavesUnkeptRevisions(t *testing.T) {
 		after := roundTrip(r.reapply(t, stored, r.second, only, "1").Object())
 		for p, n := range created.Record.Decided() {
 			by := created.Record.Sources[n.Source]
-			was, is := vmValue(stored, p), vmValue(after, p)
+			was, is := vmschema.Value(stored, p), vmschema.Value(after, p)
 			if by.Preset != only && !p.InList() && by.Role != provenance.Platform && !tree.IsObject(was) && !tree.IsObject(is) && !tree.Equal(was, is) {
 				t.Errorf("%s of %s was %s and is %s\nstored %s\nafter %s", p, by, tree.Show(was), tree.Show(is), encode(stored), encode(after))
 			}
@@ -279,7 +280,7 @@ func TestReapplyKeepsAlternativesOfUnkeptRevisions(t *testing.T) {
 			t.Fatal(err)
 		}
 		loader := provenance.Of("spec", "template", "spec", "domain", "firmware", "bootloader")
-		if got := vmValue(out.Object(), loader); !tree.Equal(got, map[string]any{"efi": map[string]any{"secureBoot": false}}) {
+		if got := vmschema.Value(out.Object(), loader); !tree.Equal(got, map[string]any{"efi": map[string]any{"secureBoot": false}}) {
 			t.Errorf("bios %v: the boot loader is %s", bios, encode(got.(map[string]any)))
 		}
 	}

@@ -16,6 +16,7 @@ import (
 	"github.com/virtwright/virtwright/api/v1alpha1"
 	"github.com/virtwright/virtwright/presets/provenance"
 	"github.com/virtwright/virtwright/presets/tree"
+	"github.com/virtwright/virtwright/presets/vmschema"
 	"github.com/virtwright/virtwright/test/cases"
 )
 
@@ -178,8 +179,8 @@ func TestLawRestoringKeepsValues(t *testing.T) {
 		if diff := cmp.Diff(roundTrip(out.Object()), got); diff != "" {
 			t.Fatalf("the patch makes something else than the result: %s", diff)
 		}
-		eachLeaf(stored, vmSchema(), nil, func(p provenance.Path, v any) {
-			is := vmValue(got, p)
+		eachLeaf(stored, vmschema.VM(), nil, func(p provenance.Path, v any) {
+			is := vmschema.Value(got, p)
 			if p.HasPrefix(provenanceOn(VirtualMachine)) || tree.Equal(v, is) || tree.IsObject(v) && tree.IsObject(is) {
 				return
 			}
@@ -194,8 +195,8 @@ func TestLawRestoringKeepsValues(t *testing.T) {
 		keepUserIntent(intent, out.Record)
 		dropAnnotation(intent)
 		again := roundTrip(c.resolve(t, intent, now).Object())
-		sortLists(again, vmSchema())
-		sortLists(got, vmSchema())
+		sortLists(again, vmschema.VM())
+		sortLists(got, vmschema.VM())
 		clearRecord(again, got)
 		if diff := cmp.Diff(again, got); diff != "" && !emptyMetadata(again, got) {
 			t.Errorf("what the record calls the user's expands to something else (-want +got): %s", diff)
@@ -228,8 +229,8 @@ func TestLawDefaultsNeverChangeUserLeaves(t *testing.T) {
 	checkLaw(t, func(t *testing.T, c lawCase) {
 		only := slices.DeleteFunc(slices.Clone(c.presets), func(p *Compiled) bool { return p.outranksUser() })
 		got := roundTrip(c.resolve(t, c.vm, only).Object())
-		eachLeaf(c.vm, vmSchema(), nil, func(p provenance.Path, v any) {
-			is := vmValue(got, p)
+		eachLeaf(c.vm, vmschema.VM(), nil, func(p provenance.Path, v any) {
+			is := vmschema.Value(got, p)
 			if fields, ok := v.(map[string]any); ok && len(fields) == 0 {
 				if _, still := is.(map[string]any); still {
 					return
@@ -246,7 +247,7 @@ func TestLawProvenanceIsComplete(t *testing.T) {
 	checkLaw(t, func(t *testing.T, c lawCase) {
 		out := c.resolve(t, c.vm, c.presets)
 		got := roundTrip(out.Object())
-		stored, _ := vmValue(got, provenanceOn(VirtualMachine)).(string)
+		stored, _ := vmschema.Value(got, provenanceOn(VirtualMachine)).(string)
 		rec := provenance.New()
 		if stored != "" {
 			var err error
@@ -254,12 +255,12 @@ func TestLawProvenanceIsComplete(t *testing.T) {
 				t.Fatal(err)
 			}
 		}
-		eachLeaf(got, vmSchema(), nil, func(p provenance.Path, v any) {
+		eachLeaf(got, vmschema.VM(), nil, func(p provenance.Path, v any) {
 			if p.HasPrefix(provenanceOn(VirtualMachine)) {
 				return
 			}
 			_, ours := rec.SourceOf(p)
-			was := vmValue(c.vm, p)
+			was := vmschema.Value(c.vm, p)
 			if was == nil && !ours {
 				t.Errorf("%s = %s came from nowhere", p, tree.Show(v))
 			}
@@ -270,8 +271,8 @@ func TestLawProvenanceIsComplete(t *testing.T) {
 		keepUserIntent(got, rec)
 		dropAnnotation(got)
 		want := roundTrip(c.vm)
-		sortLists(want, vmSchema()) // a removed element returns at the end
-		sortLists(got, vmSchema())
+		sortLists(want, vmschema.VM()) // a removed element returns at the end
+		sortLists(got, vmschema.VM())
 		if diff := cmp.Diff(want, got); diff != "" && !emptyMetadata(want, got) {
 			t.Errorf("what the record says is not the user's leaves (-sent +left): %s\nof %s\nsent %s", diff, stored, encode(c.vm))
 		}
@@ -282,7 +283,7 @@ func TestLawSendingTheSameAgainChangesNothing(t *testing.T) {
 	checkLaw(t, func(t *testing.T, c lawCase) {
 		stored := roundTrip(c.resolve(t, c.vm, c.presets).Object())
 		for reason, sent := range map[string]map[string]any{"the whole VM": relabelled(stored), "the sparse VM": c.vm} {
-			if tree.Equal(withoutRunState(sent["spec"]), withoutRunState(stored["spec"])) && tree.Equal(vmValue(sent, vmLabels), vmValue(stored, vmLabels)) {
+			if tree.Equal(withoutRunState(sent["spec"]), withoutRunState(stored["spec"])) && tree.Equal(vmschema.Value(sent, vmLabels), vmschema.Value(stored, vmLabels)) {
 				continue // only annotations changed
 			}
 			out := c.request(t, c.presets, Request{Kind: VirtualMachine, Object: encode(sent), OldObject: encode(stored)})
@@ -311,7 +312,7 @@ func TestLawRequireIsTheOppositeOfForbid(t *testing.T) {
 		c.engine = Engine{} // a platform default gives way to forbid
 		plain := c.resolve(t, c.vm, c.presets)
 		spec, _ := plain.Object()["spec"].(map[string]any)
-		eachLeaf(c.generator.vm(), vmSchema(), nil, func(p provenance.Path, _ any) {
+		eachLeaf(c.generator.vm(), vmschema.VM(), nil, func(p provenance.Path, _ any) {
 			rules := []any{map[string]any{"path": p.String()}}
 			forbids := compileSpec("", "rule", map[string]any{"forbid": rules})
 			requires := compileSpec("", "rule", map[string]any{"require": rules})

@@ -11,6 +11,7 @@ import (
 
 	"github.com/virtwright/virtwright/presets/provenance"
 	"github.com/virtwright/virtwright/presets/tree"
+	"github.com/virtwright/virtwright/presets/vmschema"
 )
 
 // edited is a manifest with a few changes: fields removed, and fields of another random manifest
@@ -19,7 +20,7 @@ func (g generator) edited(manifest map[string]any) map[string]any {
 	out := roundTrip(manifest)
 	for range 1 + g.Intn(3) {
 		var leaves []provenance.Path
-		eachLeaf(out, vmSchema(), nil, func(p provenance.Path, _ any) {
+		eachLeaf(out, vmschema.VM(), nil, func(p provenance.Path, _ any) {
 			if len(p) > 0 {
 				leaves = append(leaves, slices.Clone(p))
 			}
@@ -31,7 +32,7 @@ func (g generator) edited(manifest map[string]any) map[string]any {
 		other := g.vm()
 		for _, place := range []string{"metadata", "spec"} {
 			if g.Intn(2) == 0 && other[place] != nil {
-				out[place] = laidOver(out[place], other[place], vmSchema().field(place))
+				out[place] = laidOver(out[place], other[place], vmschema.VM().Field(place))
 			}
 		}
 	}
@@ -44,7 +45,7 @@ func (g generator) removeLeaf(vm map[string]any, p provenance.Path) {
 		if p[i].Kind != provenance.Element {
 			continue
 		}
-		isKey := slices.ContainsFunc(vmSchema().at(p[:i]).keys, func(k listKey) bool { return k.field == p[i+1:].String() })
+		isKey := slices.ContainsFunc(vmschema.VM().At(p[:i]).Keys, func(k vmschema.ListKey) bool { return k.Field == p[i+1:].String() })
 		if isKey || g.Intn(3) == 0 {
 			p = p[:i+1]
 			break
@@ -54,17 +55,17 @@ func (g generator) removeLeaf(vm map[string]any, p provenance.Path) {
 }
 
 // laidOver is from with some fields of other, so that at most one member of each one-of is set.
-func laidOver(from, other any, s *schema) any {
+func laidOver(from, other any, s *vmschema.Schema) any {
 	fields, ok := other.(map[string]any)
 	base, isMap := from.(map[string]any)
 	if !ok || !isMap {
 		return other
 	}
 	for _, name := range slices.Sorted(maps.Keys(fields)) {
-		for _, alternative := range s.alternatives[name] {
+		for _, alternative := range s.Alternatives[name] {
 			delete(base, alternative)
 		}
-		base[name] = laidOver(base[name], fields[name], s.field(name))
+		base[name] = laidOver(base[name], fields[name], s.Field(name))
 	}
 	return base
 }
@@ -78,7 +79,7 @@ var clients = map[string]func(stored, before, manifest map[string]any) map[strin
 	},
 	"edit": func(stored, before, manifest map[string]any) map[string]any {
 		out := roundTrip(stored)
-		changed, _ := editedFields(out, before, manifest, vmSchema()).(map[string]any)
+		changed, _ := editedFields(out, before, manifest, vmschema.VM()).(map[string]any)
 		return changed
 	},
 }
@@ -110,7 +111,7 @@ func withoutRemoved(at map[string]any, before any, to map[string]any) map[string
 
 // editedFields makes in the stored object the changes from before to manifest, by field and by
 // element, as a person does with kubectl edit.
-func editedFields(stored, before, manifest any, s *schema) any {
+func editedFields(stored, before, manifest any, s *vmschema.Schema) any {
 	if tree.Equal(before, manifest) {
 		return stored
 	}
@@ -122,25 +123,25 @@ func editedFields(stored, before, manifest any, s *schema) any {
 		}
 		was := withoutRemoved(at, before, to)
 		for name, v := range to {
-			at[name] = editedFields(at[name], was[name], v, s.field(name))
+			at[name] = editedFields(at[name], was[name], v, s.Field(name))
 		}
 		return at
 	case []any:
 		at, ok := stored.([]any)
 		was, _ := before.([]any)
-		if !ok || s.shape != shapeKeyed {
+		if !ok || s.Shape != vmschema.Keyed {
 			return manifest
 		}
 		for _, e := range was {
-			key, _ := elementKey(s.keys, e.(map[string]any))
-			if i := indexOf(at, s.keys, key); elementOf(to, s, key) == nil && i >= 0 {
+			key, _ := vmschema.ElementKey(s.Keys, e.(map[string]any))
+			if i := vmschema.IndexOf(at, s.Keys, key); s.ElementOf(to, key) == nil && i >= 0 {
 				at = slices.Delete(at, i, i+1)
 			}
 		}
 		for _, e := range to {
-			key, _ := elementKey(s.keys, e.(map[string]any))
-			if i := indexOf(at, s.keys, key); i >= 0 {
-				at[i] = editedFields(at[i], elementOf(was, s, key), e, s.elem)
+			key, _ := vmschema.ElementKey(s.Keys, e.(map[string]any))
+			if i := vmschema.IndexOf(at, s.Keys, key); i >= 0 {
+				at[i] = editedFields(at[i], s.ElementOf(was, key), e, s.Elem)
 			} else {
 				at = append(at, e)
 			}
@@ -160,7 +161,7 @@ func (c lawCase) updates(t *testing.T, now func(int) []*Compiled, check func(ste
 	for i := range 3 {
 		next := c.edited(manifest)
 		// Changes of annotations alone are left alone.
-		next["metadata"] = laidOver(next["metadata"], map[string]any{"labels": map[string]any{"step": strconv.Itoa(i)}}, vmSchema().field("metadata"))
+		next["metadata"] = laidOver(next["metadata"], map[string]any{"labels": map[string]any{"step": strconv.Itoa(i)}}, vmschema.VM().Field("metadata"))
 		name := pick(c.generator, slices.Sorted(maps.Keys(clients)))
 		sent := clients[name](stored, roundTrip(manifest), roundTrip(next))
 		req := Request{Kind: VirtualMachine, Object: encode(sent), OldObject: encode(stored)}
@@ -170,7 +171,7 @@ func (c lawCase) updates(t *testing.T, now func(int) []*Compiled, check func(ste
 			t.Fatalf("the patch makes something else than the result: %s", diff)
 		}
 		before := provenance.New()
-		if text, _ := vmValue(stored, provenanceOn(VirtualMachine)).(string); text != "" {
+		if text, _ := vmschema.Value(stored, provenanceOn(VirtualMachine)).(string); text != "" {
 			before, _ = provenance.Decode(text)
 		}
 		check(lawStep{before: before, client: name, stored: stored, sent: sent, manifest: next, got: got, presets: now(i + 1), record: out.Record})
@@ -194,9 +195,9 @@ type lawStep struct {
 func normalized(vm map[string]any) map[string]any {
 	out := roundTrip(vm)
 	clearRecord(out)
-	layout := templateAnnotations.Field("kubevirt.io/pci-topology-version")
+	layout := vmschema.TemplateAnnotations.Field("kubevirt.io/pci-topology-version")
 	for r := (&mergeState{root: out}); len(layout) > 2; layout = layout[:len(layout)-1] {
-		if fields, _ := vmValue(out, layout).(map[string]any); len(fields) == 0 {
+		if fields, _ := vmschema.Value(out, layout).(map[string]any); len(fields) == 0 {
 			r.unset(layout)
 		}
 	}
@@ -207,7 +208,7 @@ func normalized(vm map[string]any) map[string]any {
 			delete(out, "spec")
 		}
 	}
-	sortLists(out, vmSchema())
+	sortLists(out, vmschema.VM())
 	if meta, ok := out["metadata"].(map[string]any); ok {
 		if a, ok := meta["annotations"].(map[string]any); ok && len(a) == 0 {
 			delete(meta, "annotations")
@@ -223,10 +224,10 @@ func normalized(vm map[string]any) map[string]any {
 func withoutStorage(vm map[string]any) map[string]any {
 	out := roundTrip(vm)
 	r := &mergeState{root: out}
-	for _, p := range append([]provenance.Path{volumesPath, templatesPath}, volumeDevices...) {
+	for _, p := range append([]provenance.Path{vmschema.Volumes, vmschema.DataVolumeTemplates}, vmschema.VolumeDevices...) {
 		r.unset(p)
 		for p = p[:len(p)-1]; len(p) > 0; p = p[:len(p)-1] {
-			if fields, ok := vmValue(out, p).(map[string]any); !ok || len(fields) == 0 {
+			if fields, ok := vmschema.Value(out, p).(map[string]any); !ok || len(fields) == 0 {
 				r.unset(p)
 			}
 		}
@@ -248,10 +249,10 @@ func TestLawPathIndependence(t *testing.T) {
 			}
 			// What the author sent is the intent, but for values that were overruled and those that
 			// were as presets had set them.
-			eachLeaf(normalized(step.manifest), vmSchema(), nil, func(p provenance.Path, v any) {
-				is, n := vmValue(intent, p), firstDecided(step.record.At(p))
+			eachLeaf(normalized(step.manifest), vmschema.VM(), nil, func(p provenance.Path, v any) {
+				is, n := vmschema.Value(intent, p), firstDecided(step.record.At(p))
 				// So does an object that an author has emptied, and that presets had filled.
-				was := vmValue(step.stored, p)
+				was := vmschema.Value(step.stored, p)
 				if (tree.Equal(v, was) || tree.IsObject(v) && tree.IsObject(was)) && firstDecided(step.before.At(p)) != nil {
 					given[p.String()] = true
 				}
@@ -283,10 +284,10 @@ func TestLawUpdatesMoveOnlyWhatTheyConcern(t *testing.T) {
 		c.updates(t, func(i int) []*Compiled { return sets[i] }, func(step lawStep) {
 			from, to := c.expanded(t, step, step.stored), c.expanded(t, step, step.sent)
 			moved := normalized(step.got)
-			eachLeaf(normalized(step.stored), vmSchema(), nil, func(p provenance.Path, v any) {
-				is := vmValue(moved, p)
+			eachLeaf(normalized(step.stored), vmschema.VM(), nil, func(p provenance.Path, v any) {
+				is := vmschema.Value(moved, p)
 				if tree.Equal(v, is) || tree.IsObject(v) && tree.IsObject(is) || step.concerned(from, to, p) || underOverruled(step.before, p) || underOverruled(step.record, p) ||
-					vmValue(step.sent, p) != nil && !tree.Equal(v, vmValue(step.sent, p)) {
+					vmschema.Value(step.sent, p) != nil && !tree.Equal(v, vmschema.Value(step.sent, p)) {
 					return
 				}
 				t.Errorf("%s: %s moved from %s to %s\nA %s\nB %s", step.client, p, tree.Show(v), tree.Show(is), encode(from), encode(to))
@@ -305,28 +306,28 @@ func (c lawCase) expanded(t *testing.T, step lawStep, vm map[string]any) map[str
 // concerned reports whether two expansions differ at p, above it in a list, or in another member of
 // a one-of that p is in.
 func (step lawStep) concerned(from, to map[string]any, p provenance.Path) bool {
-	s := vmSchema()
+	s := vmschema.VM()
 	for i, seg := range p {
-		a, b := vmValue(from, p[:i+1]), vmValue(to, p[:i+1])
+		a, b := vmschema.Value(from, p[:i+1]), vmschema.Value(to, p[:i+1])
 		if i == len(p)-1 && !tree.Equal(a, b) || seg.Kind == provenance.Element && (a == nil) != (b == nil) || step.removed(p[:i+1]) {
 			return true
 		}
-		for _, name := range s.alternatives[seg.Name] {
+		for _, name := range s.Alternatives[seg.Name] {
 			alternative := p[:i:i].Field(name)
-			chosen := vmValue(step.sent, alternative) != nil && vmValue(step.stored, alternative) == nil
-			if chosen || !tree.Equal(vmValue(from, alternative), vmValue(to, alternative)) {
+			chosen := vmschema.Value(step.sent, alternative) != nil && vmschema.Value(step.stored, alternative) == nil
+			if chosen || !tree.Equal(vmschema.Value(from, alternative), vmschema.Value(to, alternative)) {
 				return true
 			}
 		}
-		if l := pairingOf(p[:i+1]); l != nil && a == nil && b == nil {
-			for _, list := range l.partners {
-				partner := append(slices.Clone(templateSpec), list...).With(seg)
-				if step.removed(partner) || !tree.Equal(vmValue(from, partner), vmValue(to, partner)) {
+		if l := vmschema.PairingOf(p[:i+1]); l != nil && a == nil && b == nil {
+			for _, list := range l.Partners {
+				partner := append(slices.Clone(vmschema.TemplateSpec), list...).With(seg)
+				if step.removed(partner) || !tree.Equal(vmschema.Value(from, partner), vmschema.Value(to, partner)) {
 					return true
 				}
 			}
 		}
-		if s = s.step(seg); s == nil {
+		if s = s.Step(seg); s == nil {
 			break
 		}
 	}
@@ -335,8 +336,8 @@ func (step lawStep) concerned(from, to map[string]any, p provenance.Path) bool {
 
 // removed reports whether the author removed something of their own at p.
 func (step lawStep) removed(p provenance.Path) bool {
-	was := vmValue(step.stored, p)
-	return was != nil && vmValue(step.sent, p) == nil && !isFullyDecided(step.before.At(p), was)
+	was := vmschema.Value(step.stored, p)
+	return was != nil && vmschema.Value(step.sent, p) == nil && !isFullyDecided(step.before.At(p), was)
 }
 
 // TestLawSparseHandsOver: a sparse manifest replaces a VM that its author has written in full. No

@@ -11,6 +11,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"github.com/virtwright/virtwright/presets/tree"
+	"github.com/virtwright/virtwright/presets/vmschema"
 	"github.com/virtwright/virtwright/test/cases"
 )
 
@@ -116,9 +117,9 @@ func TestLawInlinedExpressionsAreThoseWrittenByHand(t *testing.T) {
 		}
 		named, text := randomExpression(r, plain, 2)
 		before := c.nodes
-		got, err := c.compile(named, "must be true or false", celTypes[shapeBool]...)
+		got, err := c.compile(named, "must be true or false", celTypes[vmschema.Bool]...)
 		byHand := &expressionCompiler{}
-		want, wantErr := byHand.compile(text, "must be true or false", celTypes[shapeBool]...)
+		want, wantErr := byHand.compile(text, "must be true or false", celTypes[vmschema.Bool]...)
 		if err != nil || wantErr != nil {
 			if wantErr == nil && strings.Contains(err.Error(), "must compile") {
 				t.Fatalf("%s: %v", named, err)

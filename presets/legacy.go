@@ -12,6 +12,7 @@ import (
 	"github.com/virtwright/virtwright/api/v1alpha1"
 	"github.com/virtwright/virtwright/presets/provenance"
 	"github.com/virtwright/virtwright/presets/tree"
+	"github.com/virtwright/virtwright/presets/vmschema"
 )
 
 const (
@@ -103,7 +104,7 @@ func (r *mergeState) markLegacy(enforced []*Compiled) {
 func (r *mergeState) showsAny(c *Compiled) bool {
 	found := false
 	visitLeaves(c.defaults, func(leaf *fieldNode) {
-		v := vmValue(r.root, leaf.path)
+		v := vmschema.Value(r.root, leaf.path)
 		found = found || v != nil && leaf.equals(v)
 	})
 	return found

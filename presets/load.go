@@ -10,6 +10,7 @@ import (
 
 	"github.com/virtwright/virtwright/presets/provenance"
 	"github.com/virtwright/virtwright/presets/tree"
+	"github.com/virtwright/virtwright/presets/vmschema"
 )
 
 // decode parses a JSON object. Integers stay integers.
@@ -41,15 +42,15 @@ func loadDecoded(kind Kind, raw []byte, obj map[string]any) (*mergeState, error)
 		return nil, err
 	}
 	if tree.MayHaveHugeQuantity(raw) {
-		if problems := hugeQuantities(r.root, vmSchema(), ""); len(problems) > 0 {
+		if problems := vmschema.VM().HugeQuantities(r.root, ""); len(problems) > 0 {
 			return nil, r.rejection(problems)
 		}
 	}
 	var sent provenance.Path
 	if r.sentVMI != nil {
-		sent = template
+		sent = vmschema.Template
 	}
-	r.decimalOps = decimalsToStrings(vmValue(r.root, sent), vmSchema().at(sent))
+	r.decimalOps = decimalsToStrings(vmschema.Value(r.root, sent), vmschema.VM().At(sent))
 	return r, nil
 }
 
@@ -80,7 +81,7 @@ func (r *mergeState) unwrap() map[string]any {
 		return r.root
 	}
 	out := maps.Clone(r.sentVMI)
-	copyFields(out, tree.AsObject(vmValue(r.root, template)), "metadata", "spec")
+	copyFields(out, tree.AsObject(vmschema.Value(r.root, vmschema.Template)), "metadata", "spec")
 	return out
 }
 
@@ -95,8 +96,8 @@ func copyFields(to, from map[string]any, names ...string) {
 // requiredParentPaths are the objects that the engine expects to be objects.
 var requiredParentPaths = []provenance.Path{
 	provenance.Of("metadata"), vmLabels, vmAnnotations, provenance.Of("spec"),
-	template, templateMetadata, templateLabels, templateAnnotations,
-	templateSpec, templateSpec.Field("domain"), templateSpec.Field("domain").Field("devices"),
+	vmschema.Template, vmschema.TemplateMetadata, vmschema.TemplateLabels, vmschema.TemplateAnnotations,
+	vmschema.TemplateSpec, vmschema.TemplateSpec.Field("domain"), vmschema.TemplateSpec.Field("domain").Field("devices"),
 }
 
 // checkRequiredParents reports wrong types here because the API server validates the schema only
@@ -104,7 +105,7 @@ var requiredParentPaths = []provenance.Path{
 func checkRequiredParents(root map[string]any) field.ErrorList {
 	var errs field.ErrorList
 	for _, p := range requiredParentPaths {
-		if v := vmValue(root, p); v != nil && !tree.IsObject(v) {
+		if v := vmschema.Value(root, p); v != nil && !tree.IsObject(v) {
 			errs = append(errs, field.TypeInvalid(field.NewPath(p.String()), v, "must be an object"))
 		}
 	}

@@ -5,6 +5,7 @@ import (
 
 	"github.com/virtwright/virtwright/presets/provenance"
 	"github.com/virtwright/virtwright/presets/tree"
+	"github.com/virtwright/virtwright/presets/vmschema"
 )
 
 // applyFields merges fields into the object at c. A default sets a field that is absent, or that a
@@ -20,7 +21,7 @@ func (l *layer) applyFields(kids []*fieldNode, c *cursor) {
 			l.overrideLeaf(f, c)
 		case f.leaf:
 			l.defaultLeaf(f, c)
-		case f.schema.shape == shapeKeyed:
+		case f.schema.Shape == vmschema.Keyed:
 			l.applyToList(f, c)
 		default:
 			l.applyFields(f.children, c.child(f.segment.Name))
@@ -93,7 +94,7 @@ func (l *layer) overrideChoice(f *fieldNode, c *cursor) bool {
 	for _, alternative := range f.alternatives {
 		if value := c.get(alternative); value != nil {
 			at := l.state.record.Child(c.record(), provenance.Segment{Name: alternative})
-			l.recordOverride(at, value, vmSchema().at(f.path[:len(f.path)-1]).field(alternative))
+			l.recordOverride(at, value, vmschema.VM().At(f.path[:len(f.path)-1]).Field(alternative))
 			c.remove(at)
 		}
 	}
@@ -158,7 +159,7 @@ func (f *fieldNode) newValue() any {
 func (f *fieldNode) isEmptyObject() bool { return tree.IsObject(f.value) && tree.IsEmpty(f.value) }
 
 // recordOverride records at n that the layer overrides value, as far as the user wrote it.
-func (l *layer) recordOverride(n *provenance.Node, value any, s *schema) {
+func (l *layer) recordOverride(n *provenance.Node, value any, s *vmschema.Schema) {
 	if l.state.inheritedSources > 0 && (unapply{rec: l.state.record}).value(n, tree.Clone(value), nil, s) == nil {
 		value = nil // a preset or the platform set it on the VM
 	}
@@ -177,7 +178,7 @@ func (l *layer) applyToList(f *fieldNode, c *cursor) {
 	}
 	i := -1
 	for _, e := range f.children {
-		i = nextIndexOf(tree.AsList(c.get(f.segment.Name)), f.schema.keys, e.segment.Name, i)
+		i = vmschema.NextIndexOf(tree.AsList(c.get(f.segment.Name)), f.schema.Keys, e.segment.Name, i)
 		switch n := c.find(f.segment, e.segment); {
 		case e.isEvery() || l.excludes(e) || l.isReserved(e):
 		case l.isWithheld(n):
@@ -212,17 +213,17 @@ func (c *cursor) list(f *fieldNode) ([]any, bool) {
 		c.state.wrongType(f.path, cur, "a list")
 		return nil, false
 	}
-	return list, !ok || c.state.checkElements(list, f.schema.keys, f.text)
+	return list, !ok || c.state.checkElements(list, f.schema.Keys, f.text)
 }
 
 // mayAdd reports whether a new element has, or will have, the partner that it is linked to.
 func (l *layer) mayAdd(e *fieldNode) bool {
 	if e.pairing == nil {
-		return l.role.OutranksUser() || !slices.Equal(e.path[:len(e.path)-1], templatesPath) || l.state.isReferenced(e.segment.Name)
+		return l.role.OutranksUser() || !slices.Equal(e.path[:len(e.path)-1], vmschema.DataVolumeTemplates) || l.state.isReferenced(e.segment.Name)
 	}
 	brought := false
-	for _, list := range e.pairing.partners {
-		if l.state.has(list, e.pairing.key) {
+	for _, list := range e.pairing.Partners {
+		if l.state.has(list, e.pairing.Key) {
 			return true
 		}
 		for i := range l.state.layers {
@@ -233,13 +234,13 @@ func (l *layer) mayAdd(e *fieldNode) bool {
 			brought = brought || present
 		}
 	}
-	return e.pairing.usefulAlone && !brought
+	return e.pairing.UsefulAlone && !brought
 }
 
 // bringsPartner reports whether the layer has an element in a list, and whether it can add it.
 // During a trial, an element with a computed key may be the partner.
 func (l *layer) bringsPartner(list provenance.Path, seg provenance.Segment) (present, addable bool) {
-	elements := l.root.find(append(slices.Clip(templateSpec), list...))
+	elements := l.root.find(append(slices.Clip(vmschema.TemplateSpec), list...))
 	if l.state.trial && elements != nil && len(elements.unkeyed) > 0 {
 		return true, true
 	}
@@ -279,14 +280,14 @@ func (l *layer) remove(removed removal) {
 		return
 	}
 	var holder, value any = nil, l.state.root
-	n, s := l.state.record.Root(), vmSchema()
+	n, s := l.state.record.Root(), vmschema.VM()
 	for _, seg := range removed.path {
 		n = l.state.record.Child(n, seg)
 		if l.removedByStronger(n) {
 			return // by a stronger layer
 		}
 		holder, value = value, stepInto(value, n, s)
-		s = s.step(seg)
+		s = s.Step(seg)
 	}
 	winner := firstDecided(n)
 	switch {
@@ -303,12 +304,12 @@ func (l *layer) remove(removed removal) {
 }
 
 // stepInto returns the value that n records in v, and notes the index of an element.
-func stepInto(v any, n *provenance.Node, s *schema) any {
+func stepInto(v any, n *provenance.Node, s *vmschema.Schema) any {
 	switch at := v.(type) {
 	case map[string]any:
 		return at[n.Name]
 	case []any:
-		i := indexOf(at, s.keys, n.Name)
+		i := vmschema.IndexOf(at, s.Keys, n.Name)
 		if i < 0 {
 			return nil
 		}
@@ -325,7 +326,7 @@ func (r *mergeState) cut(holder any, n *provenance.Node, p provenance.Path) {
 	case []any:
 		at[n.Index] = removedElement{}
 		list := p[:len(p)-1]
-		in := tree.AsObject(vmValue(r.root, list[:len(list)-1])) // only objects have lists with keys
+		in := tree.AsObject(vmschema.Value(r.root, list[:len(list)-1])) // only objects have lists with keys
 		r.pendingRemovals = append(r.pendingRemovals, pendingRemoval{in: in, name: list[len(list)-1].Name})
 	}
 }

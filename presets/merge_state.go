@@ -8,6 +8,7 @@ import (
 
 	"github.com/virtwright/virtwright/presets/provenance"
 	"github.com/virtwright/virtwright/presets/tree"
+	"github.com/virtwright/virtwright/presets/vmschema"
 )
 
 // A mergeState is the state of merging presets into one object, in VM form.
@@ -109,31 +110,10 @@ func (r *mergeState) compactLists() {
 	r.pendingRemovals = nil
 }
 
-// valueAt returns the value at p in v, which has this schema; nil if there is none.
-func (s *schema) valueAt(v any, p provenance.Path) any {
-	for _, seg := range p {
-		switch at := v.(type) {
-		case map[string]any:
-			v = at[seg.Name]
-		case []any:
-			v = elementOf(at, s, seg.Name)
-		default:
-			return nil
-		}
-		if s = s.step(seg); s == nil {
-			return nil
-		}
-	}
-	return v
-}
-
-// vmValue returns the value of a VM at p; nil if there is none.
-func vmValue(vm any, p provenance.Path) any { return vmSchema().valueAt(vm, p) }
-
 func (r *mergeState) has(list provenance.Path, key string) bool {
-	at := append(slices.Clone(templateSpec), list...)
-	s := vmSchema().at(at)
-	return s != nil && indexOf(tree.AsList(vmValue(r.root, at)), s.keys, key) >= 0
+	at := append(slices.Clone(vmschema.TemplateSpec), list...)
+	s := vmschema.VM().At(at)
+	return s != nil && vmschema.IndexOf(tree.AsList(vmschema.Value(r.root, at)), s.Keys, key) >= 0
 }
 
 // fail adds a problem, unless the field has one already.

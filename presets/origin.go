@@ -10,6 +10,7 @@ import (
 
 	"github.com/virtwright/virtwright/presets/provenance"
 	"github.com/virtwright/virtwright/presets/tree"
+	"github.com/virtwright/virtwright/presets/vmschema"
 )
 
 // AddOrigins adds to the problems of an object the presets that set the fields, and returns the
@@ -66,8 +67,8 @@ func PathOf(kind Kind, object map[string]any, problem *field.Error) provenance.P
 
 // presetOf returns the preset that set all leaves at and beneath p; empty if there is none.
 func (r *mergeState) presetOf(p provenance.Path) string {
-	s := vmSchema().at(p)
-	v := vmValue(r.root, p)
+	s := vmschema.VM().At(p)
+	v := vmschema.Value(r.root, p)
 	if p == nil || s == nil || v == nil {
 		return ""
 	}
@@ -93,22 +94,22 @@ func (r *mergeState) pathOf(text string) provenance.Path {
 		text = "spec.template." + text
 	}
 	var out provenance.Path
-	s, v := vmSchema(), any(r.root)
+	s, v := vmschema.VM(), any(r.root)
 	for text != "" {
 		var name string
 		name, text = nextName(text)
 		seg := provenance.Segment{Name: name}
 		if list, ok := v.([]any); ok {
 			i, err := strconv.Atoi(name)
-			if s.shape != shapeKeyed || err != nil || i < 0 || i >= len(list) {
+			if s.Shape != vmschema.Keyed || err != nil || i < 0 || i >= len(list) {
 				return out // the list is one value
 			}
-			seg = provenance.Segment{Name: keyOf(list[i], s), Kind: provenance.Element}
+			seg = provenance.Segment{Name: s.KeyOf(list[i]), Kind: provenance.Element}
 			v = list[i]
 		} else {
 			v = tree.AsObject(v)[name]
 		}
-		if s = s.step(seg); s == nil {
+		if s = s.Step(seg); s == nil {
 			return nil
 		}
 		out = append(out, seg)
@@ -159,19 +160,19 @@ func ValueAt(kind Kind, object map[string]any, path provenance.Path) any {
 	if kind == VirtualMachineInstance {
 		object = wrap(object)
 	}
-	return vmValue(object, slices.Clip(path))
+	return vmschema.Value(object, slices.Clip(path))
 }
 
 // ElementKeys returns the keys of the elements of the list at a path of Leaves; nil if the list has
 // no keys.
 func ElementKeys(path provenance.Path, list []any) []string {
-	s := vmSchema().at(path)
-	if s == nil || s.shape != shapeKeyed {
+	s := vmschema.VM().At(path)
+	if s == nil || s.Shape != vmschema.Keyed {
 		return nil
 	}
 	keys := make([]string, len(list))
 	for i, e := range list {
-		keys[i] = keyOf(e, s)
+		keys[i] = s.KeyOf(e)
 	}
 	return keys
 }

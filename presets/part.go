@@ -6,6 +6,7 @@ import (
 	"strings"
 
 	"github.com/virtwright/virtwright/presets/provenance"
+	"github.com/virtwright/virtwright/presets/vmschema"
 )
 
 // Fields lists the leaves of an object by path, without its record, its names, and the keys of list
@@ -46,12 +47,12 @@ func keyed(p provenance.Path) provenance.Path {
 		if at.Kind != provenance.Element {
 			continue
 		}
-		list := vmSchema().at(p[:i])
+		list := vmschema.VM().At(p[:i])
 		var names []string
 		for _, s := range p[i+1:] {
 			names = append(names, s.Name)
 		}
-		if list != nil && slices.ContainsFunc(list.keys, func(k listKey) bool { return k.field == strings.Join(names, ".") }) {
+		if list != nil && slices.ContainsFunc(list.Keys, func(k vmschema.ListKey) bool { return k.Field == strings.Join(names, ".") }) {
 			return p[:i+1]
 		}
 		return nil
@@ -66,30 +67,30 @@ func Part(kind Kind, object map[string]any, values map[string]any) (map[string]a
 	if err != nil {
 		return nil, err
 	}
-	root, _ := part(r.root, vmSchema(), nil, func(leaf Leaf) any { return values[leaf.Path.String()] }).(map[string]any)
+	root, _ := part(r.root, vmschema.VM(), nil, func(leaf Leaf) any { return values[leaf.Path.String()] }).(map[string]any)
 	return root, nil
 }
 
 // part returns a value with the leaves that value returns; nil if there are none. An element keeps
 // the fields that identify it while it has others.
-func part(v any, s *schema, p provenance.Path, value func(Leaf) any) any {
+func part(v any, s *vmschema.Schema, p provenance.Path, value func(Leaf) any) any {
 	switch at := v.(type) {
 	case map[string]any:
 		if len(at) > 0 {
 			return partOfObject(at, s, p, value)
 		}
 	case []any:
-		if s.shape == shapeKeyed && len(at) > 0 {
+		if s.Shape == vmschema.Keyed && len(at) > 0 {
 			return partOfList(at, s, p, value)
 		}
 	}
 	return value(Leaf{p, v})
 }
 
-func partOfObject(fields map[string]any, s *schema, p provenance.Path, value func(Leaf) any) any {
+func partOfObject(fields map[string]any, s *vmschema.Schema, p provenance.Path, value func(Leaf) any) any {
 	out := map[string]any{}
 	for name, sub := range fields {
-		if left := part(sub, s.field(name), p.Field(name), value); left != nil {
+		if left := part(sub, s.Field(name), p.Field(name), value); left != nil {
 			out[name] = left
 		}
 	}
@@ -99,14 +100,14 @@ func partOfObject(fields map[string]any, s *schema, p provenance.Path, value fun
 	return out
 }
 
-func partOfList(list []any, s *schema, p provenance.Path, value func(Leaf) any) any {
+func partOfList(list []any, s *vmschema.Schema, p provenance.Path, value func(Leaf) any) any {
 	var out []any
 	for _, e := range list {
-		left, _ := part(e, s.elem, p.Element(keyOf(e, s)), value).(map[string]any)
+		left, _ := part(e, s.Elem, p.Element(s.KeyOf(e)), value).(map[string]any)
 		if left == nil {
 			continue
 		}
-		copyKeys(left, e, s.keys)
+		copyKeys(left, e, s.Keys)
 		out = append(out, left)
 	}
 	if out == nil {

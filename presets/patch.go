@@ -11,6 +11,7 @@ import (
 
 	"github.com/virtwright/virtwright/presets/provenance"
 	"github.com/virtwright/virtwright/presets/tree"
+	"github.com/virtwright/virtwright/presets/vmschema"
 )
 
 // patch returns the operations that the record says convert the sent object into the current one.
@@ -18,7 +19,7 @@ func (r *mergeState) patch() []jsonpatch.Operation {
 	root := r.record.Root()
 	if r.sentVMI != nil {
 		// In VM form, the VMI is spec.template.
-		if root = r.record.At(template); root == nil {
+		if root = r.record.At(vmschema.Template); root == nil {
 			return nil
 		}
 	}
@@ -112,13 +113,13 @@ var patchRanks = [...]int{provenance.Unchanged: 0, provenance.Replaced: 0, prove
 
 // diff returns the operations that convert from into to, both with schema s. It is used where
 // fields are restored; where the engine only sets fields, patch is faster.
-func diff(from, to map[string]any, s *schema) []jsonpatch.Operation {
+func diff(from, to map[string]any, s *vmschema.Schema) []jsonpatch.Operation {
 	var w patchWriter
 	w.object(from, to, s)
 	return w.ops
 }
 
-func (w *patchWriter) object(from, to map[string]any, s *schema) {
+func (w *patchWriter) object(from, to map[string]any, s *vmschema.Schema) {
 	for _, name := range slices.Sorted(maps.Keys(from)) {
 		if _, stays := to[name]; !stays {
 			w.in(name, func() { w.write("remove", nil) })
@@ -131,28 +132,12 @@ func (w *patchWriter) object(from, to map[string]any, s *schema) {
 				w.write("add", to[name])
 				return
 			}
-			w.value(was, to[name], s.field(name))
+			w.value(was, to[name], s.Field(name))
 		})
 	}
 }
 
-// anything is the schema of unknown fields.
-var anything = &schema{shape: shapeAny}
-
-func (s *schema) field(name string) *schema {
-	if s == nil {
-		return anything
-	}
-	if s.shape == shapeMap {
-		return s.elem
-	}
-	if f := s.fields[name]; f != nil {
-		return f
-	}
-	return anything
-}
-
-func (w *patchWriter) value(from, to any, s *schema) {
+func (w *patchWriter) value(from, to any, s *vmschema.Schema) {
 	if tree.Equal(from, to) {
 		return
 	}
@@ -163,7 +148,7 @@ func (w *patchWriter) value(from, to any, s *schema) {
 			return
 		}
 	case []any:
-		if was, ok := from.([]any); ok && s.shape == shapeKeyed && isAligned(was, to, s) {
+		if was, ok := from.([]any); ok && s.Shape == vmschema.Keyed && s.IsAligned(was, to) {
 			w.list(was, to, s)
 			return
 		}
@@ -171,19 +156,9 @@ func (w *patchWriter) value(from, to any, s *schema) {
 	w.write("replace", to)
 }
 
-// isAligned reports whether to is from with elements changed in place and others appended.
-func isAligned(from, to []any, s *schema) bool {
-	sameKey := func(a, b any) bool {
-		keyA, missingA := elementKey(s.keys, tree.AsObject(a))
-		keyB, missingB := elementKey(s.keys, tree.AsObject(b))
-		return missingA == "" && missingB == "" && keyA == keyB
-	}
-	return len(to) >= len(from) && slices.EqualFunc(from, to[:len(from)], sameKey)
-}
-
-func (w *patchWriter) list(from, to []any, s *schema) {
+func (w *patchWriter) list(from, to []any, s *vmschema.Schema) {
 	for i := range from {
-		w.in(strconv.Itoa(i), func() { w.value(from[i], to[i], s.elem) })
+		w.in(strconv.Itoa(i), func() { w.value(from[i], to[i], s.Elem) })
 	}
 	for _, e := range to[len(from):] {
 		w.in("-", func() { w.write("add", e) })

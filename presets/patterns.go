@@ -5,6 +5,8 @@ import (
 
 	"github.com/google/cel-go/common/ast"
 	"github.com/google/cel-go/common/operators"
+
+	"github.com/virtwright/virtwright/presets/vmschema"
 )
 
 // anyText stands for the part of a pattern that differs between VMs.
@@ -52,7 +54,7 @@ func (f *fieldNode) collectKeys(out map[string]string) {
 				setField(fields, leaf.path[len(kid.path):], value, true)
 			}
 		})
-		out[kid.text], _ = elementKey(f.schema.keys, fields)
+		out[kid.text], _ = vmschema.ElementKey(f.schema.Keys, fields)
 		kid.collectKeys(out)
 	}
 }

@@ -5,6 +5,7 @@ import (
 
 	"github.com/virtwright/virtwright/presets/provenance"
 	"github.com/virtwright/virtwright/presets/tree"
+	"github.com/virtwright/virtwright/presets/vmschema"
 )
 
 // Platform holds the platform defaults that an administrator can choose. They are the weakest
@@ -126,7 +127,7 @@ func (c *cursor) setDefault(name string, value any) {
 
 // setChoice sets a member of a one-of to {}, unless a preset chose another one for every element.
 func (c *cursor) setChoice(name string) {
-	if !slices.ContainsFunc(vmSchema().at(c.path()).alternatives[name], c.has) {
+	if !slices.ContainsFunc(vmschema.VM().At(c.path()).Alternatives[name], c.has) {
 		c.setDefault(name, map[string]any{})
 	}
 }
@@ -146,7 +147,7 @@ func (c *cursor) elements(name string) []*cursor {
 	if len(list) == 0 || c.removed(provenance.Segment{Name: name}) || !c.ensure() {
 		return nil
 	}
-	if at := c.path().Field(name); !c.state.checkElements(list, byName, at.String()) {
+	if at := c.path().Field(name); !c.state.checkElements(list, vmschema.ByName, at.String()) {
 		return nil
 	}
 	out := make([]*cursor, 0, len(list))

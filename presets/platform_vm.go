@@ -12,6 +12,7 @@ import (
 
 	"github.com/virtwright/virtwright/presets/provenance"
 	"github.com/virtwright/virtwright/presets/tree"
+	"github.com/virtwright/virtwright/presets/vmschema"
 )
 
 const (
@@ -153,7 +154,7 @@ func (d *defaulter) podNetwork() {
 	case d.devices.get("autoattachPodInterface") == false || !isBare && (d.platform.Alongside || hasInterface == hasNetwork),
 		d.devices.removed(provenance.Segment{Name: "interfaces"}, name), d.spec.removed(provenance.Segment{Name: "networks"}, name):
 		return // half a pair is worse than none
-	case !hasNetwork && d.state.hasOther(defaultNetwork, name):
+	case !hasNetwork && d.state.hasOther(vmschema.DefaultNetwork, name):
 		return // another network is the default one
 	}
 	if !hasInterface {

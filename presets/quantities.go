@@ -5,12 +5,11 @@ import (
 	"maps"
 	"slices"
 	"strconv"
-	"strings"
 
 	"gomodules.xyz/jsonpatch/v2"
-	"k8s.io/apimachinery/pkg/util/validation/field"
 
 	"github.com/virtwright/virtwright/presets/tree"
+	"github.com/virtwright/virtwright/presets/vmschema"
 )
 
 // SafeQuantities returns JSON with quantities that can be parsed in reasonable time: usually raw
@@ -31,31 +30,9 @@ func SafeQuantities(kind Kind, raw []byte) ([]byte, error) {
 	return json.Marshal(safe)
 }
 
-func hugeQuantities(v any, s *schema, at string) field.ErrorList {
-	if s == nil {
-		return nil
-	}
-	var errs field.ErrorList
-	switch v := v.(type) {
-	case string:
-		if s.shape == shapeQuantity && tree.HugeQuantity(v) {
-			errs = append(errs, tree.HugeProblem(field.NewPath(at), v))
-		}
-	case map[string]any:
-		for _, name := range slices.Sorted(maps.Keys(v)) {
-			errs = append(errs, hugeQuantities(v[name], s.field(name), strings.TrimPrefix(at+"."+name, "."))...)
-		}
-	case []any:
-		for i := range v {
-			errs = append(errs, hugeQuantities(v[i], s.elem, at+"["+strconv.Itoa(i)+"]")...)
-		}
-	}
-	return errs
-}
-
 // decimalsToStrings replaces decimal numbers among the quantities in v with strings, and returns
 // the operations: KubeVirt accepts any number, but the schema of an API server only whole ones.
-func decimalsToStrings(v any, s *schema) []jsonpatch.Operation {
+func decimalsToStrings(v any, s *vmschema.Schema) []jsonpatch.Operation {
 	var w patchWriter
 	w.decimals(v, s)
 	return w.ops
@@ -68,36 +45,36 @@ func (r *mergeState) withDecimalOps(patch []jsonpatch.Operation) []jsonpatch.Ope
 	return slices.Concat(r.decimalOps, patch)
 }
 
-func (w *patchWriter) decimals(v any, s *schema) {
+func (w *patchWriter) decimals(v any, s *vmschema.Schema) {
 	switch v := v.(type) {
 	case map[string]any:
-		if s.shape == shapeMap {
+		if s.Shape == vmschema.Map {
 			for _, name := range slices.Sorted(maps.Keys(v)) {
-				w.decimalField(v, name, s.elem)
+				w.decimalField(v, name, s.Elem)
 			}
 			return
 		}
-		for _, name := range s.quantities {
-			w.decimalField(v, name, s.fields[name])
+		for _, name := range s.Quantities {
+			w.decimalField(v, name, s.Fields[name])
 		}
 	case []any:
-		if s.elem == nil {
+		if s.Elem == nil {
 			return // wrong type
 		}
 		for i, e := range v {
-			w.in(strconv.Itoa(i), func() { w.decimals(e, s.elem) })
+			w.in(strconv.Itoa(i), func() { w.decimals(e, s.Elem) })
 		}
 	}
 }
 
 // decimalField is decimals for one field of an object; the field has schema s.
-func (w *patchWriter) decimalField(object map[string]any, name string, s *schema) {
+func (w *patchWriter) decimalField(object map[string]any, name string, s *vmschema.Schema) {
 	v := object[name]
 	if v == nil || s == nil {
 		return
 	}
 	w.in(name, func() {
-		if s.shape != shapeQuantity {
+		if s.Shape != vmschema.Quantity {
 			w.decimals(v, s)
 		} else if number, ok := v.(float64); ok {
 			if q, err := tree.ParseQuantity(number); err == nil {
@@ -106,24 +83,4 @@ func (w *patchWriter) decimalField(object map[string]any, name string, s *schema
 			}
 		}
 	})
-}
-
-// noteQuantities records for each object which of its fields contain quantities, and reports
-// whether s contains one.
-func (s *schema) noteQuantities() bool {
-	switch s.shape {
-	case shapeQuantity:
-		return true
-	case shapeObject:
-		if s.quantities == nil {
-			s.quantities = []string{} // a type may contain itself
-			for _, name := range slices.Sorted(maps.Keys(s.fields)) {
-				if s.fields[name].noteQuantities() {
-					s.quantities = append(s.quantities, name)
-				}
-			}
-		}
-		return len(s.quantities) > 0
-	}
-	return s.elem != nil && s.elem.noteQuantities()
 }

@@ -10,6 +10,7 @@ import (
 	"github.com/virtwright/virtwright/api/v1alpha1"
 	"github.com/virtwright/virtwright/presets/provenance"
 	"github.com/virtwright/virtwright/presets/tree"
+	"github.com/virtwright/virtwright/presets/vmschema"
 )
 
 // Resolve expands the object of a create or update request. The error is a *Rejection or a
@@ -169,7 +170,7 @@ func (r *mergeState) query(ctx context.Context, req Request, owner *ownerVM) *qu
 	if owner != nil {
 		view = owner.view(r)
 	}
-	meta, templated := tree.AsObject(view["metadata"]), tree.AsObject(vmValue(view, templateMetadata))
+	meta, templated := tree.AsObject(view["metadata"]), tree.AsObject(vmschema.Value(view, vmschema.TemplateMetadata))
 	q := &query{
 		labels:             matchLabels(meta["labels"], templated["labels"]),
 		namespace:          req.Namespace,

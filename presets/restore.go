@@ -5,6 +5,7 @@ import (
 
 	"github.com/virtwright/virtwright/presets/provenance"
 	"github.com/virtwright/virtwright/presets/tree"
+	"github.com/virtwright/virtwright/presets/vmschema"
 )
 
 // maxClaims is how often a claimed record is reduced before it is discarded.
@@ -26,7 +27,7 @@ func (e *Engine) restore(ctx context.Context, s *Snapshot, req Request, sent *me
 			restored: sent.restored, keepsRunState: sent.keepsRunState, lenient: sent.lenient,
 		}
 		again.dropProvenance(claim)
-		unapply{rec: claim, markOmitted: true}.value(claim.Root(), again.root, again.root, vmSchema())
+		unapply{rec: claim, markOmitted: true}.value(claim.Root(), again.root, again.root, vmschema.VM())
 		out, err := e.expand(ctx, s, again, req)
 		if err != nil {
 			return nil
@@ -35,7 +36,7 @@ func (e *Engine) restore(ctx context.Context, s *Snapshot, req Request, sent *me
 			return nil // another attempt would cost as much
 		}
 		if releaseChanged(claim, sent.root, again.root) == 0 {
-			restoreOrder(again.root["spec"], sent.root["spec"], vmSchema().field("spec"))
+			restoreOrder(again.root["spec"], sent.root["spec"], vmschema.VM().Field("spec"))
 			out.Patch = diff(sent.unwrap(), again.unwrap(), shapes[req.Kind]())
 			return out
 		}
@@ -48,7 +49,7 @@ func (e *Engine) restore(ctx context.Context, s *Snapshot, req Request, sent *me
 func releaseChanged(claim *provenance.Record, sent, expanded map[string]any) int {
 	var wrong []*provenance.Node
 	for p, n := range claim.Decided() {
-		was, is := vmValue(sent, p), vmValue(expanded, p)
+		was, is := vmschema.Value(sent, p), vmschema.Value(expanded, p)
 		// The leaf of an object with decided fields is that it exists.
 		if tree.Equal(was, is) || hasChildren(n) && !n.Overruled && tree.IsObject(was) && tree.IsObject(is) {
 			continue

@@ -6,6 +6,7 @@ import (
 	"github.com/virtwright/virtwright/api/v1alpha1"
 	"github.com/virtwright/virtwright/presets/provenance"
 	"github.com/virtwright/virtwright/presets/tree"
+	"github.com/virtwright/virtwright/presets/vmschema"
 )
 
 // A restored VM is one that a controller writes as a snapshot has it.
@@ -41,16 +42,16 @@ func (e *Engine) restored(ctx context.Context, s *Snapshot, req Request) (*Resul
 	if err != nil {
 		return nil, err
 	}
-	out.Patch = r.withDecimalOps(diff(sent, out.state.root, vmSchema()))
+	out.Patch = r.withDecimalOps(diff(sent, out.state.root, vmschema.VM()))
 	return out, nil
 }
 
 // dropNewNames removes the annotations that name presets, unless the replaced VM has them.
 func (r *mergeState) dropNewNames() {
-	for _, p := range []provenance.Path{vmAnnotations, templateAnnotations} {
-		at := tree.AsObject(vmValue(r.root, p))
+	for _, p := range []provenance.Path{vmAnnotations, vmschema.TemplateAnnotations} {
+		at := tree.AsObject(vmschema.Value(r.root, p))
 		name := at[v1alpha1.AnnotationPresets]
-		if name != nil && (r.restored.old == nil || !tree.Equal(name, tree.AsObject(vmValue(r.restored.old.root, p))[v1alpha1.AnnotationPresets])) {
+		if name != nil && (r.restored.old == nil || !tree.Equal(name, tree.AsObject(vmschema.Value(r.restored.old.root, p))[v1alpha1.AnnotationPresets])) {
 			delete(at, v1alpha1.AnnotationPresets)
 		}
 	}
@@ -64,11 +65,11 @@ func (l *layer) wouldExtendSnapshot(f *fieldNode) bool {
 	case from == nil:
 		return false
 	case !l.role.OutranksUser():
-		return vmValue(from.snapshot, f.path) == nil
-	case f.path.HasPrefix(volumesPath) && len(f.path) > len(volumesPath):
-		return vmValue(from.snapshot, f.path[:len(volumesPath)+1]) != nil
+		return vmschema.Value(from.snapshot, f.path) == nil
+	case f.path.HasPrefix(vmschema.Volumes) && len(f.path) > len(vmschema.Volumes):
+		return vmschema.Value(from.snapshot, f.path[:len(vmschema.Volumes)+1]) != nil
 	}
-	return f.path.HasPrefix(templatesPath)
+	return f.path.HasPrefix(vmschema.DataVolumeTemplates)
 }
 
 // newViolations returns the violations of enforced presets. A restore may keep those of the VM that

@@ -9,6 +9,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"github.com/virtwright/virtwright/api/v1alpha1"
+	"github.com/virtwright/virtwright/presets/vmschema"
 )
 
 // rolledOut is a rollout of cluster/name from host name a to b, which has reached a step.
@@ -51,7 +52,7 @@ func TestRolloutReaches(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			if host := vmValue(out.Object(), template.Field("spec").Field("hostname")); host == "b" {
+			if host := vmschema.Value(out.Object(), vmschema.Template.Field("spec").Field("hostname")); host == "b" {
 				reached[name] = true
 			} else if host != "a" {
 				t.Fatalf("host name %v", host)

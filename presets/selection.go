@@ -10,6 +10,7 @@ import (
 	"github.com/virtwright/virtwright/api/v1alpha1"
 	"github.com/virtwright/virtwright/presets/provenance"
 	"github.com/virtwright/virtwright/presets/tree"
+	"github.com/virtwright/virtwright/presets/vmschema"
 )
 
 // A presetSelection holds the annotations of an object that select presets.
@@ -102,11 +103,11 @@ func (s presetSelection) names(ref string) bool { return slices.Contains(s.named
 func NamedPresets(kind Kind, object map[string]any) []string {
 	places := []provenance.Path{vmAnnotations}
 	if kind == VirtualMachine {
-		places = append(places, templateAnnotations)
+		places = append(places, vmschema.TemplateAnnotations)
 	}
 	var out []string
 	for _, at := range places {
-		for _, ref := range parseSelection(tree.AsObject(vmValue(object, at))).named {
+		for _, ref := range parseSelection(tree.AsObject(vmschema.Value(object, at))).named {
 			if !slices.Contains(out, ref) {
 				out = append(out, ref)
 			}

@@ -6,6 +6,7 @@ import (
 
 	"github.com/virtwright/virtwright/presets/provenance"
 	"github.com/virtwright/virtwright/presets/tree"
+	"github.com/virtwright/virtwright/presets/vmschema"
 )
 
 // sensitiveFields affect more than the VM: its node, secrets, its guest. Permission to write
@@ -25,9 +26,9 @@ var sensitiveFields = slices.Concat(paths(
 	"livenessProbe.httpGet.host", "readinessProbe.httpGet.host", "livenessProbe.tcpSocket.host", "readinessProbe.tcpSocket.host",
 ), networkNames, []provenance.Path{
 	provenance.Of("spec", "instancetype"),
-	vmAnnotations.Field("kubevirt.io/ignitiondata"), templateAnnotations.Field("kubevirt.io/ignitiondata"),
-	templateAnnotations.Field("k8s.v1.cni.cncf.io/*"), templateAnnotations.Field("v1.multus-cni.io/*"),
-	templateAnnotations.Field("container.apparmor.security.beta.kubernetes.io/*"),
+	vmAnnotations.Field("kubevirt.io/ignitiondata"), vmschema.TemplateAnnotations.Field("kubevirt.io/ignitiondata"),
+	vmschema.TemplateAnnotations.Field("k8s.v1.cni.cncf.io/*"), vmschema.TemplateAnnotations.Field("v1.multus-cni.io/*"),
+	vmschema.TemplateAnnotations.Field("container.apparmor.security.beta.kubernetes.io/*"),
 	sourceSecret("secretRef"), sourceSecret("secretExtraHeaders"),
 })
 
@@ -37,7 +38,7 @@ var networkNames = paths("networks[*].multus.networkName")
 // sourceSecret is a secret that fills a disk, from any source.
 func sourceSecret(name string) provenance.Path {
 	every := provenance.Segment{Name: "*", Kind: provenance.AnyElement}
-	return templatesPath.With(every).Field("spec").Field("source").With(every).Field(name)
+	return vmschema.DataVolumeTemplates.With(every).Field("spec").Field("source").With(every).Field(name)
 }
 
 // secretFields are parts of paths, in lower case.

@@ -7,6 +7,8 @@ import (
 	"fmt"
 
 	"k8s.io/apimachinery/pkg/util/validation/field"
+
+	"github.com/virtwright/virtwright/presets/vmschema"
 )
 
 // MaxValues is how many objects, lists, fields and elements an object may have. A few megabytes of
@@ -94,7 +96,7 @@ type sizeScan struct {
 }
 
 type container struct {
-	schema *schema // nil where the types have nothing
+	schema *vmschema.Schema // nil where the types have nothing
 	object bool
 	// name is the field that was read last; named says that its value comes next.
 	name    string
@@ -150,21 +152,21 @@ func (s *sizeScan) text(in *container) {
 func (s *sizeScan) value(in *container) {
 	s.parts++
 	in.members++
-	if in.members > s.most.elements && in.schema != nil && in.schema.shape == shapeKeyed {
+	if in.members > s.most.elements && in.schema != nil && in.schema.Shape == vmschema.Keyed {
 		s.long = s.path(len(s.open) - 2)
 	}
 }
 
 // member returns the schema of the value that was counted last.
-func (c *container) member() *schema {
+func (c *container) member() *vmschema.Schema {
 	switch {
 	case c.schema == nil:
 		return nil
 	case c.object:
-		return c.schema.field(c.name)
-	case c.schema.shape == shapeKeyed:
-		return c.schema.elem
-	case c.members == 1 && c.schema.shape == shapeObject: // the document
+		return c.schema.Field(c.name)
+	case c.schema.Shape == vmschema.Keyed:
+		return c.schema.Elem
+	case c.members == 1 && c.schema.Shape == vmschema.Object: // the document
 		return c.schema
 	}
 	return nil

@@ -10,6 +10,7 @@ import (
 
 	"github.com/virtwright/virtwright/presets/provenance"
 	"github.com/virtwright/virtwright/presets/tree"
+	"github.com/virtwright/virtwright/presets/vmschema"
 )
 
 // A Sparse is an object without the leaves that presets and the platform give it anyway.
@@ -31,7 +32,7 @@ type KeptLeaf struct {
 	Changed provenance.Path
 	// By would set another value of Changed; the zero Source if nothing would.
 	By provenance.Source
-	// IsSameQuantity reports whether that value is equal, but written differently, as 4096Mi and 4Gi.
+	// IsSameQuantity reports whether that value is equal, but written differently: 4096Mi and 4Gi.
 	IsSameQuantity bool
 }
 
@@ -143,7 +144,7 @@ func (r *mergeState) names() []provenance.Path {
 	}
 	if r.sentVMI != nil {
 		for _, p := range out[2:] {
-			out = append(out, slices.Concat(template, p))
+			out = append(out, slices.Concat(vmschema.Template, p))
 		}
 	}
 	return out
@@ -151,7 +152,7 @@ func (r *mergeState) names() []provenance.Path {
 
 func leavesByPath(root map[string]any) map[string]Leaf {
 	out := map[string]Leaf{}
-	listLeaves(root, vmSchema(), nil, func(p provenance.Path, v any) { out[p.String()] = Leaf{slices.Clone(p), v} })
+	listLeaves(root, vmschema.VM(), nil, func(p provenance.Path, v any) { out[p.String()] = Leaf{slices.Clone(p), v} })
 	delete(out, "") // an object without any
 	return out
 }
@@ -186,7 +187,7 @@ func (x *sparsifier) begin(ctx context.Context) error {
 }
 
 func isMetadata(p provenance.Path) bool {
-	return len(p) > 0 && p[0].Name == "metadata" || p.HasPrefix(template.Field("metadata"))
+	return len(p) > 0 && p[0].Name == "metadata" || p.HasPrefix(vmschema.Template.Field("metadata"))
 }
 
 // leave decides whether leaves are left out.
@@ -297,7 +298,7 @@ func (x *sparsifier) kept(leaf Leaf, t trial) KeptLeaf {
 		return out
 	}
 	out.Changed = leaf.Path
-	if tree.Equal(vmValue(t.got.state.root, leaf.Path), x.want[leaf.Path.String()].Value) {
+	if tree.Equal(vmschema.Value(t.got.state.root, leaf.Path), x.want[leaf.Path.String()].Value) {
 		changed := x.changed(t)
 		if len(changed) == 0 {
 			out.Changed = nil
@@ -305,9 +306,9 @@ func (x *sparsifier) kept(leaf Leaf, t trial) KeptLeaf {
 		}
 		out.Changed, _ = provenance.ParsePath(changed[0])
 	}
-	if is := vmValue(t.got.state.root, out.Changed); is != nil {
+	if is := vmschema.Value(t.got.state.root, out.Changed); is != nil {
 		out.By, _ = t.got.state.record.SourceOf(out.Changed)
-		out.IsSameQuantity = SameValue(out.Changed, is, x.want[out.Changed.String()].Value)
+		out.IsSameQuantity = vmschema.SameValue(out.Changed, is, x.want[out.Changed.String()].Value)
 	}
 	return out
 }
@@ -334,12 +335,12 @@ func (x *sparsifier) manifest() map[string]any {
 		return root
 	}
 	out := map[string]any{"apiVersion": root["apiVersion"], "kind": string(VirtualMachineInstance)}
-	copyFields(out, tree.AsObject(vmValue(root, template)), "metadata", "spec")
+	copyFields(out, tree.AsObject(vmschema.Value(root, vmschema.Template)), "metadata", "spec")
 	return out
 }
 
 func (x *sparsifier) rest() map[string]any {
-	root, _ := part(x.full.root, vmSchema(), nil, func(leaf Leaf) any {
+	root, _ := part(x.full.root, vmschema.VM(), nil, func(leaf Leaf) any {
 		if x.leftOut[leaf.Path.String()] {
 			return nil
 		}

@@ -6,6 +6,7 @@ import (
 
 	"github.com/virtwright/virtwright/presets/provenance"
 	"github.com/virtwright/virtwright/presets/tree"
+	"github.com/virtwright/virtwright/presets/vmschema"
 )
 
 // TestLawSparsify: a sparse VM is a part of the full one. A create of it gives the full one, and
@@ -28,7 +29,7 @@ func TestLawSparsify(t *testing.T) {
 			t.Errorf("the second time: %s\nfirst %s", encode(again.Object), encode(out.Object))
 		}
 		for _, k := range out.Kept {
-			if vmValue(out.Object, k.Path) == nil {
+			if vmschema.Value(out.Object, k.Path) == nil {
 				t.Errorf("%s is not kept", k.Path)
 			}
 		}

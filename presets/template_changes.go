@@ -9,6 +9,7 @@ import (
 	"github.com/virtwright/virtwright/api/v1alpha1"
 	"github.com/virtwright/virtwright/presets/provenance"
 	"github.com/virtwright/virtwright/presets/tree"
+	"github.com/virtwright/virtwright/presets/vmschema"
 )
 
 // TemplateChanges returns the fields in which a VM's template differs from the VMI that was created
@@ -26,10 +27,10 @@ func TemplateChanges(vm, instance []byte) ([]Origin, error) {
 	}
 	c := templateChanges{
 		record: cmp.Or(recorded(r), provenance.New()), launchRecord: cmp.Or(recorded(launched), provenance.New()),
-		hasInstancetype: slices.ContainsFunc(matcherPaths, func(p provenance.Path) bool { return vmValue(r.root, p) != nil }),
+		hasInstancetype: slices.ContainsFunc(matcherPaths, func(p provenance.Path) bool { return vmschema.Value(r.root, p) != nil }),
 	}
-	for _, p := range []provenance.Path{templateSpec, templateLabels, templateAnnotations} {
-		c.value(vmValue(launched.root, p), vmValue(r.root, p), vmSchema().at(p), p)
+	for _, p := range []provenance.Path{vmschema.TemplateSpec, vmschema.TemplateLabels, vmschema.TemplateAnnotations} {
+		c.value(vmschema.Value(launched.root, p), vmschema.Value(r.root, p), vmschema.VM().At(p), p)
 	}
 	return sortedByPath(c.found), nil
 }
@@ -42,7 +43,7 @@ type templateChanges struct {
 }
 
 // value compares the values at p: was in the VMI, is in the template.
-func (c *templateChanges) value(was, is any, s *schema, p provenance.Path) {
+func (c *templateChanges) value(was, is any, s *vmschema.Schema, p provenance.Path) {
 	switch {
 	case tree.Equal(was, is):
 		return
@@ -50,7 +51,7 @@ func (c *templateChanges) value(was, is any, s *schema, p provenance.Path) {
 	case tree.IsObject(was) || tree.IsObject(is):
 		c.fields(was, is, s, p)
 		return
-	case s.shape == shapeKeyed:
+	case s.Shape == vmschema.Keyed:
 		c.elements(was, is, s, p)
 		return
 	case sameValue(was, is, s):
@@ -61,31 +62,31 @@ func (c *templateChanges) value(was, is any, s *schema, p provenance.Path) {
 	}
 }
 
-func (c *templateChanges) fields(was, is any, s *schema, p provenance.Path) {
+func (c *templateChanges) fields(was, is any, s *vmschema.Schema, p provenance.Path) {
 	before, now := tree.AsObject(was), tree.AsObject(is)
 	names := map[string]any{}
 	maps.Copy(names, before)
 	maps.Copy(names, now)
 	for name := range names {
-		c.value(before[name], now[name], s.field(name), p.Field(name))
+		c.value(before[name], now[name], s.Field(name), p.Field(name))
 	}
 }
 
-func (c *templateChanges) elements(was, is any, s *schema, p provenance.Path) {
+func (c *templateChanges) elements(was, is any, s *vmschema.Schema, p provenance.Path) {
 	before, now := tree.AsList(was), tree.AsList(is)
 	keys := map[string]bool{}
 	for _, e := range slices.Concat(before, now) {
-		keys[keyOf(e, s)] = true
+		keys[s.KeyOf(e)] = true
 	}
 	for key := range keys {
-		c.value(elementOf(before, s, key), elementOf(now, s, key), s.elem, p.Element(key))
+		c.value(s.ElementOf(before, key), s.ElementOf(now, key), s.Elem, p.Element(key))
 	}
 }
 
-func (c *templateChanges) decidedAtLaunch(is any, s *schema, p provenance.Path) bool {
+func (c *templateChanges) decidedAtLaunch(is any, s *vmschema.Schema, p provenance.Path) bool {
 	n := c.launchRecord.At(p)
 	switch {
-	case p.HasPrefix(templateMetadata):
+	case p.HasPrefix(vmschema.TemplateMetadata):
 		key := p[len(p)-1].Name
 		return strings.HasPrefix(key, v1alpha1.AnnotationPrefix) || is == nil && strings.HasPrefix(key, "kubevirt.io/")
 	case n.IsDecided() && n.Overruled:

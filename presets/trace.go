@@ -12,6 +12,7 @@ import (
 	"github.com/virtwright/virtwright/api/v1alpha1"
 	"github.com/virtwright/virtwright/presets/provenance"
 	"github.com/virtwright/virtwright/presets/tree"
+	"github.com/virtwright/virtwright/presets/vmschema"
 )
 
 // A Trace reports how one preset affected one request.
@@ -247,12 +248,12 @@ func partsOf(root *fieldNode, role provenance.Role, prefix string) []Action {
 		} else {
 			p.Value = leaf.value
 		}
-		if l := pairingOf(leaf.path[:len(leaf.path)-1]); l != nil && p.IsKey {
-			for _, list := range l.partners {
-				p.Partners = append(p.Partners, slices.Concat(templateSpec, list))
+		if l := vmschema.PairingOf(leaf.path[:len(leaf.path)-1]); l != nil && p.IsKey {
+			for _, list := range l.Partners {
+				p.Partners = append(p.Partners, slices.Concat(vmschema.TemplateSpec, list))
 			}
 		}
-		for member, alternative := range alternativesOf(leaf.path) {
+		for member, alternative := range vmschema.AlternativesOf(leaf.path) {
 			sides := []string{member.String(), alternative.String()}
 			slices.Sort(sides)
 			p.Choices = append(p.Choices, strings.Join(sides, "|"))

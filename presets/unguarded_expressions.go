@@ -15,6 +15,7 @@ import (
 	"k8s.io/apimachinery/pkg/util/validation/field"
 
 	"github.com/virtwright/virtwright/presets/provenance"
+	"github.com/virtwright/virtwright/presets/vmschema"
 )
 
 // UnguardedExpressions reports the conditions and computed overrides that select a field without a
@@ -197,28 +198,28 @@ func (a *analysis) zeroOf(selection string) string {
 	if example := a.converted[selection]; example != "" {
 		return example
 	}
-	if s := schemaOfSelection(selection); s != nil && celValues[s.shape].zero != "" {
-		return celValues[s.shape].zero
+	if s := schemaOfSelection(selection); s != nil && celValues[s.Shape].zero != "" {
+		return celValues[s.Shape].zero
 	}
 	return "''"
 }
 
 // schemaOfSelection returns the schema of a selection from object; nil for others.
-func schemaOfSelection(selection string) *schema {
+func schemaOfSelection(selection string) *vmschema.Schema {
 	names := strings.Split(selection, pathSeparator)
 	if names[0] != "object" {
 		return nil
 	}
-	s := vmSchema()
+	s := vmschema.VM()
 	for _, name := range names[1:] {
 		plain := strings.TrimSuffix(name, "[]")
-		if s.shape == shapeMap {
-			s = s.elem
+		if s.Shape == vmschema.Map {
+			s = s.Elem
 		} else {
-			s = s.fields[plain]
+			s = s.Fields[plain]
 		}
 		if s != nil && plain != name {
-			s = s.elem
+			s = s.Elem
 		}
 		if s == nil {
 			return nil
@@ -271,7 +272,7 @@ func isAlwaysPresent(selection string) bool {
 		return false
 	}
 	parent := schemaOfSelection(selection[:cut])
-	return parent != nil && parent.required[selection[cut+len(pathSeparator):]]
+	return parent != nil && parent.Required[selection[cut+len(pathSeparator):]]
 }
 
 var filledIn = func() map[string]bool {

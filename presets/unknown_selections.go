@@ -5,6 +5,8 @@ import (
 	"slices"
 
 	"k8s.io/apimachinery/pkg/util/validation/field"
+
+	"github.com/virtwright/virtwright/presets/vmschema"
 )
 
 // UnknownSelections reports fields that conditions and computed values select, and that no VM has.
@@ -26,7 +28,7 @@ func (p *abstractEval) noteUnknown(of, name string) {
 	if p.unknown == nil || of == "" || p.origins[p.at] != nil { // the variable itself is reported
 		return
 	}
-	if s := schemaOfSelection(of); s != nil && s.shape == shapeObject && len(s.fields) > 0 && s.fields[name] == nil {
-		p.unknown[of+pathSeparator+name] = celPath(of) + ": " + unknownField(name, s, nil)
+	if s := schemaOfSelection(of); s != nil && s.Shape == vmschema.Object && len(s.Fields) > 0 && s.Fields[name] == nil {
+		p.unknown[of+pathSeparator+name] = celPath(of) + ": " + vmschema.UnknownField(name, s, nil)
 	}
 }

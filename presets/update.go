@@ -11,6 +11,7 @@ import (
 	"github.com/virtwright/virtwright/api/v1alpha1"
 	"github.com/virtwright/virtwright/presets/provenance"
 	"github.com/virtwright/virtwright/presets/tree"
+	"github.com/virtwright/virtwright/presets/vmschema"
 )
 
 type update struct {
@@ -46,7 +47,7 @@ func (e *Engine) update(ctx context.Context, s *Snapshot, req Request) (*Result,
 		return nil, err
 	}
 	isRollout := annotations(r.root)[v1alpha1.AnnotationRolledOut] != nil
-	if req.Trusted && !isRollout || req.Kind == VirtualMachineInstance || vmValue(r.root, deletion) != nil {
+	if req.Trusted && !isRollout || req.Kind == VirtualMachineInstance || vmschema.Value(r.root, deletion) != nil {
 		return &Result{state: r}, nil
 	}
 	u := &update{engine: e, snapshot: s, req: req, sent: r.root}
@@ -66,7 +67,7 @@ func (e *Engine) update(ctx context.Context, s *Snapshot, req Request) (*Result,
 }
 
 func (u *update) readRecord() {
-	u.recordText = tree.AsText(vmValue(u.old, provenanceOn(VirtualMachine)))
+	u.recordText = tree.AsText(vmschema.Value(u.old, provenanceOn(VirtualMachine)))
 	stored, err := provenance.Decode(u.recordText)
 	if err != nil {
 		stored = provenance.New()
@@ -122,7 +123,7 @@ func (u *update) requests(annotation string) bool {
 }
 
 func annotations(vm map[string]any) map[string]any {
-	return tree.AsObject(vmValue(vm, vmAnnotations))
+	return tree.AsObject(vmschema.Value(vm, vmAnnotations))
 }
 
 func (u *update) annotationDiffers(key string) bool {
@@ -137,7 +138,7 @@ func withoutRunState(spec any) map[string]any {
 }
 
 func differAt(a, b map[string]any, p provenance.Path) bool {
-	return !tree.Equal(vmValue(a, p), vmValue(b, p))
+	return !tree.Equal(vmschema.Value(a, p), vmschema.Value(b, p))
 }
 
 func (u *update) keepRecord() *Result {
@@ -162,10 +163,10 @@ func (u *update) userIntent(vm map[string]any) map[string]any {
 	root := copyMutable(vm)
 	r := &mergeState{root: root}
 	r.dropProvenance(u.record)
-	unapply{rec: u.record, update: true}.value(u.record.Root(), root, u.old, vmSchema())
+	unapply{rec: u.record, update: true}.value(u.record.Root(), root, u.old, vmschema.VM())
 	u.setRunState(root)
 	for _, p := range matcherPaths { // KubeVirt adds a kind to a preset's matcher
-		fields := tree.AsObject(vmValue(root, p))
+		fields := tree.AsObject(vmschema.Value(root, p))
 		if fields != nil && u.record.At(p.Field("name")).IsDecided() && fields["name"] == nil && fields["inferFromVolume"] == nil {
 			r.unset(p)
 		}
@@ -226,12 +227,12 @@ func (u *update) reapply(ctx context.Context) (*Result, error) {
 	x.matchErrs = append(x.matchErrs, x.unevaluableLosses()...)
 	x.match.warnings = append(x.match.warnings, x.ended(u.record.Exceptions)...)
 	u.engine.apply(x)
-	vmSchema().keepSpelling(u.sent, x.root)
+	vmschema.VM().KeepSpelling(u.sent, x.root)
 	out, err := u.engine.finish(x)
 	if err != nil {
 		return nil, err
 	}
-	out.Patch = diff(u.sent, x.root, vmSchema())
+	out.Patch = diff(u.sent, x.root, vmschema.VM())
 	return out, nil
 }
 

@@ -7,6 +7,7 @@ import (
 
 	"github.com/virtwright/virtwright/presets/provenance"
 	"github.com/virtwright/virtwright/presets/tree"
+	"github.com/virtwright/virtwright/presets/vmschema"
 )
 
 // A merger applies an author's change to a stored VM.
@@ -37,7 +38,7 @@ type merger struct {
 type difference struct {
 	before, after         any
 	beforeNode, afterNode *provenance.Node
-	schema                *schema
+	schema                *vmschema.Schema
 }
 
 // run merges labels, annotations and spec. Then it removes elements that the merge left invalid.
@@ -48,11 +49,11 @@ func (m *merger) run() {
 	for _, p := range []provenance.Path{vmLabels, vmAnnotations, provenance.Of("spec")} {
 		m.path = append(m.path[:0], p...)
 		m.merge(difference{
-			vmValue(m.before.root, p), vmValue(m.after.root, p), m.before.record.At(p), m.after.record.At(p), vmSchema().at(p),
+			vmschema.Value(m.before.root, p), vmschema.Value(m.after.root, p), m.before.record.At(p), m.after.record.At(p), vmschema.VM().At(p),
 		})
 	}
 	for _, p := range matcherPaths { // as a whole: KubeVirt adds a kind to the author's name
-		if vmValue(m.before.root, p) != nil && vmValue(m.after.root, p) == nil {
+		if vmschema.Value(m.before.root, p) != nil && vmschema.Value(m.after.root, p) == nil {
 			m.drop(p)
 		}
 	}
@@ -73,7 +74,7 @@ func (m *merger) descend(s provenance.Segment, visit func()) {
 	m.path = m.path[:len(m.path)-1]
 }
 
-func (d difference) child(s provenance.Segment, before, after any, schema *schema) difference {
+func (d difference) child(s provenance.Segment, before, after any, schema *vmschema.Schema) difference {
 	return difference{before, after, d.beforeNode.Find(s), d.afterNode.Find(s), schema}
 }
 
@@ -92,11 +93,11 @@ func (m *merger) merge(d difference) {
 }
 
 func (d difference) areObjects() bool {
-	return d.schema.shape != shapeKeyed && (d.before == nil || tree.IsObject(d.before)) && (d.after == nil || tree.IsObject(d.after))
+	return d.schema.Shape != vmschema.Keyed && (d.before == nil || tree.IsObject(d.before)) && (d.after == nil || tree.IsObject(d.after))
 }
 
 func (d difference) areLists() bool {
-	return d.schema.shape == shapeKeyed && hasUniqueKeys(d.before, d.schema) && hasUniqueKeys(d.after, d.schema)
+	return d.schema.Shape == vmschema.Keyed && d.schema.HasUniqueKeys(d.before) && d.schema.HasUniqueKeys(d.after)
 }
 
 func (m *merger) mergeLeaf(d difference) {
@@ -117,14 +118,14 @@ func (m *merger) onlyPresetsChanged(d difference) bool {
 	return d.afterNode.IsDecided() && sameIntent(d.beforeNode, d.afterNode) && !tree.Equal(m.stored(), d.after)
 }
 
-func (m *merger) stored() any { return vmValue(m.result.root, m.path) }
+func (m *merger) stored() any { return vmschema.Value(m.result.root, m.path) }
 
 func (m *merger) mergeFields(d difference) {
 	before, after := tree.AsObject(d.before), tree.AsObject(d.after)
 	m.mergeExistence(d)
 	mergeField := func(name string) {
 		s := provenance.Segment{Name: name}
-		m.descend(s, func() { m.merge(d.child(s, before[name], after[name], d.schema.field(name))) })
+		m.descend(s, func() { m.merge(d.child(s, before[name], after[name], d.schema.Field(name))) })
 	}
 	for _, name := range slices.Sorted(maps.Keys(before)) { // new sources of the record keep this order
 		mergeField(name)
@@ -147,19 +148,19 @@ func (m *merger) mergeElements(d difference) {
 	m.mergeExistence(d)
 	mergeElement := func(key string, v, w any, merge func(difference)) {
 		s := provenance.Segment{Name: key, Kind: provenance.Element}
-		m.descend(s, func() { merge(d.child(s, v, w, d.schema.elem)) })
+		m.descend(s, func() { merge(d.child(s, v, w, d.schema.Elem)) })
 	}
 	for _, e := range after {
-		key := keyOf(e, d.schema)
-		mergeElement(key, elementOf(before, d.schema, key), e, m.merge)
+		key := d.schema.KeyOf(e)
+		mergeElement(key, d.schema.ElementOf(before, key), e, m.merge)
 	}
 	for _, e := range before {
-		if key := keyOf(e, d.schema); elementOf(after, d.schema, key) == nil {
+		if key := d.schema.KeyOf(e); d.schema.ElementOf(after, key) == nil {
 			mergeElement(key, e, nil, m.dropElement)
 		}
 	}
 	for s := range d.recorded() {
-		if elementOf(before, d.schema, s.Name) == nil && elementOf(after, d.schema, s.Name) == nil {
+		if d.schema.ElementOf(before, s.Name) == nil && d.schema.ElementOf(after, s.Name) == nil {
 			mergeElement(s.Name, nil, nil, m.merge)
 		}
 	}
@@ -314,7 +315,7 @@ func (m *merger) isHeldByUnevaluable() bool {
 		}
 		return m.hasUnevaluable(n)
 	}
-	for _, alternative := range alternativesOf(m.path) {
+	for _, alternative := range vmschema.AlternativesOf(m.path) {
 		if isHeld(alternative) {
 			return true
 		}
@@ -343,8 +344,8 @@ func (m *merger) hasUnevaluable(n *provenance.Node) bool {
 // record keeps what the author wrote.
 func (m *merger) dropAlternatives() {
 	at := m.path
-	for _, alternative := range alternativesOf(at) {
-		if vmValue(m.result.root, alternative) != nil && vmValue(m.after.root, alternative) == nil {
+	for _, alternative := range vmschema.AlternativesOf(at) {
+		if vmschema.Value(m.result.root, alternative) != nil && vmschema.Value(m.after.root, alternative) == nil {
 			m.drop(alternative)
 			m.path = slices.Clone(alternative)
 			m.recordDecisions(m.after.record.At(alternative), true)

@@ -11,6 +11,7 @@ import (
 	"github.com/virtwright/virtwright/api/v1alpha1"
 	"github.com/virtwright/virtwright/presets/provenance"
 	"github.com/virtwright/virtwright/presets/tree"
+	"github.com/virtwright/virtwright/presets/vmschema"
 )
 
 // finish returns the merged VM, or a rejection with the problems that the update causes.
@@ -29,10 +30,10 @@ func (m *merger) finish() (*Result, error) {
 		annotations(r.root)[v1alpha1.AnnotationRolledOut] = m.stamps
 	}
 	m.releaseRunState()
-	restoreOrder(r.root["spec"], m.sent["spec"], vmSchema().field("spec"))
+	restoreOrder(r.root["spec"], m.sent["spec"], vmschema.VM().Field("spec"))
 	m.collectNews()
 	effects, notes := r.effects(), m.notes()
-	r.forgetAbsent(r.record.Root(), r.root, vmSchema())
+	r.forgetAbsent(r.record.Root(), r.root, vmschema.VM())
 	r.record.DropUnused(m.stillForbids)
 	if m.only != nil { // there and back is the same record
 		r.record.Reorder(m.after.record.Sources)
@@ -44,7 +45,7 @@ func (m *merger) finish() (*Result, error) {
 		Record: r.record, Matched: match.presets, OverBudget: match.overBudget, Conflicts: r.conflicts, state: r,
 		Warnings: limitWarnings(append(notes, r.warnings(effects, match, nil)...)),
 		Audit:    audit(effects, nil),
-		Patch:    diff(m.sent, r.root, vmSchema()),
+		Patch:    diff(m.sent, r.root, vmschema.VM()),
 	}, nil
 }
 
@@ -87,41 +88,41 @@ func (m *merger) releaseRunState() {
 			continue
 		}
 		isReapplied := n.IsDecided() && slices.Contains(m.only, m.result.record.Sources[n.Source].Preset)
-		if isReapplied || !tree.Equal(vmValue(m.old, p), vmValue(m.result.root, p)) {
+		if isReapplied || !tree.Equal(vmschema.Value(m.old, p), vmschema.Value(m.result.root, p)) {
 			n.ClearSubtree()
 		}
 	}
 }
 
 // restoreOrder sorts the elements of keyed lists as the author sent them. Others follow.
-func restoreOrder(v, sent any, s *schema) {
+func restoreOrder(v, sent any, s *vmschema.Schema) {
 	switch v := v.(type) {
 	case map[string]any:
 		fields := tree.AsObject(sent)
 		for name, sub := range v {
 			if fields[name] != nil {
-				restoreOrder(sub, fields[name], s.field(name))
+				restoreOrder(sub, fields[name], s.Field(name))
 			}
 		}
 	case []any:
-		if list, _ := sent.([]any); s.shape == shapeKeyed && len(list) > 0 {
+		if list, _ := sent.([]any); s.Shape == vmschema.Keyed && len(list) > 0 {
 			restoreElementOrder(v, list, s)
 		}
 	}
 }
 
-func restoreElementOrder(list, sent []any, s *schema) {
-	sameKey := func(a, b any) bool { return keyOf(a, s) == keyOf(b, s) }
+func restoreElementOrder(list, sent []any, s *vmschema.Schema) {
+	sameKey := func(a, b any) bool { return s.KeyOf(a) == s.KeyOf(b) }
 	if len(list) < len(sent) || !slices.EqualFunc(list[:len(sent)], sent, sameKey) {
 		rank := make(map[string]int, len(sent))
 		for i, e := range sent {
-			rank[keyOf(e, s)] = i - len(sent)
+			rank[s.KeyOf(e)] = i - len(sent)
 		}
-		slices.SortStableFunc(list, func(a, b any) int { return rank[keyOf(a, s)] - rank[keyOf(b, s)] })
+		slices.SortStableFunc(list, func(a, b any) int { return rank[s.KeyOf(a)] - rank[s.KeyOf(b)] })
 	}
 	for _, e := range list {
-		if as := elementOf(sent, s, keyOf(e, s)); as != nil {
-			restoreOrder(e, as, s.elem)
+		if as := s.ElementOf(sent, s.KeyOf(e)); as != nil {
+			restoreOrder(e, as, s.Elem)
 		}
 	}
 }
@@ -165,15 +166,15 @@ func givers(of *provenance.Record) map[string]giver {
 }
 
 // forgetAbsent removes from the record that absent containers were written empty.
-func (r *mergeState) forgetAbsent(n *provenance.Node, v any, s *schema) {
+func (r *mergeState) forgetAbsent(n *provenance.Node, v any, s *vmschema.Schema) {
 	for c := range n.Children() {
-		value := s.valueAt(v, provenance.Path{c.Segment()})
+		value := s.ValueAt(v, provenance.Path{c.Segment()})
 		if value == nil {
 			c.EmptyByUser = false
 		}
-		step := s.step(c.Segment())
+		step := s.Step(c.Segment())
 		if step == nil {
-			step = &schema{}
+			step = &vmschema.Schema{}
 		}
 		r.forgetAbsent(c, value, step)
 	}
@@ -190,7 +191,7 @@ func (m *merger) notes() []string {
 		}
 	}
 	for _, p := range m.keptStorage {
-		if p.HasPrefix(volumesPath) {
+		if p.HasPrefix(vmschema.Volumes) {
 			out = append(out, fmt.Sprintf("%s stays, because updates never remove storage; %s removes it", p, v1alpha1.AnnotationReapply))
 		}
 	}
@@ -199,12 +200,12 @@ func (m *merger) notes() []string {
 
 // undoneChange describes how a source undid the author's change of the field at p, if it did.
 func (m *merger) undoneChange(p provenance.Path, s provenance.Source) string {
-	sent, is := vmValue(m.sent, p), vmValue(m.result.root, p)
+	sent, is := vmschema.Value(m.sent, p), vmschema.Value(m.result.root, p)
 	removed := m.isRemovedByAuthor(p)
 	switch {
 	case s.Role == provenance.Default && removed:
 		return fmt.Sprintf("preset %s sets %s again; to exclude it, add %s:%s to %s", s.Preset, p, s.Preset, p, v1alpha1.AnnotationExclude)
-	case !removed && (sent == nil || sameValue(is, sent, vmSchema().at(p))):
+	case !removed && (sent == nil || sameValue(is, sent, vmschema.VM().At(p))):
 	case s.Role == provenance.Remove:
 		return fmt.Sprintf("preset %s removes %s: it stays absent", s.Preset, p)
 	case s.Role == provenance.Override && is == nil:
@@ -219,7 +220,7 @@ func (m *merger) undoneChange(p provenance.Path, s provenance.Source) string {
 // an edit of the stored VM removes a field by leaving it out; a manifest does not.
 func (m *merger) isRemovedByAuthor(p provenance.Path) bool {
 	isEdit := m.recordText != "" && annotations(m.sent)[v1alpha1.AnnotationProvenance] == m.recordText
-	return isEdit && !p.InList() && vmValue(m.sent, p) == nil && vmValue(m.result.root, p) != nil
+	return isEdit && !p.InList() && vmschema.Value(m.sent, p) == nil && vmschema.Value(m.result.root, p) != nil
 }
 
 func (m *merger) mergeForbids() {

@@ -8,6 +8,7 @@ import (
 
 	"github.com/virtwright/virtwright/presets/provenance"
 	"github.com/virtwright/virtwright/presets/tree"
+	"github.com/virtwright/virtwright/presets/vmschema"
 )
 
 // Storage is sticky: an update never changes or removes volumes, their disks and
@@ -17,8 +18,8 @@ func (m *merger) findPresetStorage() {
 	isByPreset := func(n *provenance.Node) bool {
 		return n.IsDecided() && m.record.Sources[n.Source].Role != provenance.Platform
 	}
-	for _, list := range []provenance.Path{volumesPath, templatesPath} {
-		for p := range elementsAt(m.old, list) {
+	for _, list := range []provenance.Path{vmschema.Volumes, vmschema.DataVolumeTemplates} {
+		for p := range vmschema.ElementsAt(m.old, list) {
 			if slices.ContainsFunc(keyNodes(m.record, p), isByPreset) {
 				m.presetStorage = append(m.presetStorage, p)
 			}
@@ -33,8 +34,8 @@ func (m *merger) isStorage() bool {
 		return false
 	}
 	element := m.element()
-	if len(element) > 0 && slices.ContainsFunc(volumeDevices, element[:len(element)-1].Equal) {
-		element = volumesPath.With(element[len(element)-1])
+	if len(element) > 0 && slices.ContainsFunc(vmschema.VolumeDevices, element[:len(element)-1].Equal) {
+		element = vmschema.Volumes.With(element[len(element)-1])
 	}
 	return slices.ContainsFunc(m.presetStorage, element.Equal)
 }
@@ -70,8 +71,8 @@ func (m *merger) changedByPresets(d difference) bool {
 }
 
 func (m *merger) presetsReplaceAlternative() bool {
-	for member, alternative := range alternativesOf(m.path) {
-		if vmValue(m.result.root, alternative) != nil && isFullyDecided(m.after.record.At(member), vmValue(m.after.root, member)) {
+	for member, alternative := range vmschema.AlternativesOf(m.path) {
+		if vmschema.Value(m.result.root, alternative) != nil && isFullyDecided(m.after.record.At(member), vmschema.Value(m.after.root, member)) {
 			return true
 		}
 	}
@@ -79,8 +80,8 @@ func (m *merger) presetsReplaceAlternative() bool {
 }
 
 func (m *merger) authorChoosesAlternative() bool {
-	for _, alternative := range alternativesOf(m.path) {
-		if v := vmValue(m.after.root, alternative); v != nil && !isFullyDecided(m.after.record.At(alternative), v) {
+	for _, alternative := range vmschema.AlternativesOf(m.path) {
+		if v := vmschema.Value(m.after.root, alternative); v != nil && !isFullyDecided(m.after.record.At(alternative), v) {
 			return true
 		}
 	}
@@ -97,7 +98,7 @@ func (m *merger) isKey() bool {
 			continue
 		}
 		rest := m.path[i+1:].String()
-		if slices.ContainsFunc(vmSchema().at(m.path[:i]).keys, func(k listKey) bool { return k.field == rest }) {
+		if slices.ContainsFunc(vmschema.VM().At(m.path[:i]).Keys, func(k vmschema.ListKey) bool { return k.Field == rest }) {
 			return true
 		}
 	}
@@ -123,15 +124,15 @@ func isFullyDecided(n *provenance.Node, v any) bool {
 
 // isAddedByPresets reports whether the element e at p is new and comes from presets only.
 func (m *merger) isAddedByPresets(p provenance.Path, e any) bool {
-	return vmValue(m.old, p) == nil && isFullyDecided(m.result.record.At(p), e)
+	return vmschema.Value(m.old, p) == nil && isFullyDecided(m.result.record.At(p), e)
 }
 
 // dropExtraUniqueElements removes new elements that KubeVirt allows only once, if kept storage has
 // one.
 func (m *merger) dropExtraUniqueElements() {
-	for _, s := range uniqueElements {
-		for p, e := range elementsAt(m.result.root, s.list) {
-			isUnique := slices.ContainsFunc(s.fields, func(f provenance.Path) bool { return vmSchema().at(p).valueAt(e, f) != nil })
+	for _, s := range vmschema.UniqueElements {
+		for p, e := range vmschema.ElementsAt(m.result.root, s.List) {
+			isUnique := slices.ContainsFunc(s.Fields, func(f provenance.Path) bool { return vmschema.VM().At(p).ValueAt(e, f) != nil })
 			if isUnique && m.isAddedByPresets(p, e) && m.result.hasOther(s, p[len(p)-1]) {
 				m.drop(p)
 			}
@@ -143,24 +144,24 @@ func (m *merger) dropExtraUniqueElements() {
 // those whose volume the author replaced. KubeVirt rejects a VM with an unused template.
 func (m *merger) dropUnusedTemplates() {
 	used, wasUsed := namedDataVolumes(m.result.root), namedDataVolumes(m.old)
-	for p, e := range elementsAt(m.result.root, templatesPath) {
+	for p, e := range vmschema.ElementsAt(m.result.root, vmschema.DataVolumeTemplates) {
 		name := p[len(p)-1].Name
 		isReplaced := wasUsed.Has(name) && slices.ContainsFunc(m.keptStorage, p.Equal)
 		if !used.Has(name) && (isReplaced || m.isAddedByPresets(p, e)) {
 			m.drop(p)
 		}
 	}
-	if tree.IsEmpty(vmValue(m.result.root, templatesPath)) && vmValue(m.after.root, templatesPath) == nil {
-		m.drop(templatesPath)
+	if tree.IsEmpty(vmschema.Value(m.result.root, vmschema.DataVolumeTemplates)) && vmschema.Value(m.after.root, vmschema.DataVolumeTemplates) == nil {
+		m.drop(vmschema.DataVolumeTemplates)
 	}
 }
 
 // namedDataVolumes returns the names of the DataVolumes and claims that the volumes of a VM use.
 func namedDataVolumes(vm map[string]any) sets.Set[string] {
 	names := sets.New[string]()
-	for p := range elementsAt(vm, volumesPath) {
+	for p := range vmschema.ElementsAt(vm, vmschema.Volumes) {
 		for _, name := range templateReferences {
-			names.Insert(tree.AsText(vmValue(vm, slices.Concat(p, name))))
+			names.Insert(tree.AsText(vmschema.Value(vm, slices.Concat(p, name))))
 		}
 	}
 	return names
@@ -168,13 +169,13 @@ func namedDataVolumes(vm map[string]any) sets.Set[string] {
 
 // dropUnpaired removes elements of presets that lost the element that they are linked to.
 func (m *merger) dropUnpaired() {
-	for _, text := range slices.Sorted(maps.Keys(pairedLists)) {
-		if pairedLists[text].usefulAlone {
+	for _, text := range slices.Sorted(maps.Keys(vmschema.PairedLists)) {
+		if vmschema.PairedLists[text].UsefulAlone {
 			continue
 		}
-		for p := range elementsAt(m.result.root, paths(text)[0]) {
+		for p := range vmschema.ElementsAt(m.result.root, paths(text)[0]) {
 			isByPreset := slices.ContainsFunc(keyNodes(m.result.record, p), (*provenance.Node).IsDecided)
-			isGone := vmValue(m.after.root, p) == nil || len(m.keptStorage) > 0
+			isGone := vmschema.Value(m.after.root, p) == nil || len(m.keptStorage) > 0
 			if isGone && isByPreset && m.lostPartner(p) {
 				m.drop(p)
 			}
@@ -185,12 +186,12 @@ func (m *merger) dropUnpaired() {
 // lostPartner reports whether the update removed all elements that the one at p is linked to.
 func (m *merger) lostPartner(p provenance.Path) bool {
 	had := false
-	for _, list := range pairingOf(p).partners {
-		partner := append(slices.Clone(templateSpec), list...).With(p[len(p)-1])
-		if vmValue(m.result.root, partner) != nil {
+	for _, list := range vmschema.PairingOf(p).Partners {
+		partner := append(slices.Clone(vmschema.TemplateSpec), list...).With(p[len(p)-1])
+		if vmschema.Value(m.result.root, partner) != nil {
 			return false
 		}
-		had = had || vmValue(m.old, partner) != nil
+		had = had || vmschema.Value(m.old, partner) != nil
 	}
 	return had
 }

@@ -10,6 +10,7 @@ import (
 
 	"github.com/virtwright/virtwright/presets/provenance"
 	"github.com/virtwright/virtwright/presets/tree"
+	"github.com/virtwright/virtwright/presets/vmschema"
 )
 
 // VerifyApplied checks an object before it is stored, because other webhooks act after ours:
@@ -79,7 +80,7 @@ func (e *Engine) unrecorded(ctx context.Context, s *Snapshot, req Request) (*pro
 
 // owned reports whether a controller created the VMI.
 func (r *mergeState) owned() bool {
-	return r.sentVMI != nil && vmValue(r.root, templateMetadata.Field("ownerReferences")) != nil
+	return r.sentVMI != nil && vmschema.Value(r.root, vmschema.TemplateMetadata.Field("ownerReferences")) != nil
 }
 
 type verification struct {
@@ -114,7 +115,7 @@ func (c *verification) undoneOverrides() field.ErrorList {
 		if s.Role == provenance.Remove {
 			want = "must be absent"
 		}
-		errs = append(errs, field.Invalid(field.NewPath(p.String()), tree.Show(vmValue(c.object.root, p)),
+		errs = append(errs, field.Invalid(field.NewPath(p.String()), tree.Show(vmschema.Value(c.object.root, p)),
 			fmt.Sprintf("%s: preset %s overrules it, but a later webhook changed it", want, s.Preset)).
 			WithOrigin(originPresets+s.Preset))
 	}
@@ -124,7 +125,7 @@ func (c *verification) undoneOverrides() field.ErrorList {
 // isApplied reports whether r has the value of the preset at p. An empty object may have been
 // filled, for example by platform defaults.
 func (c *verification) isApplied(r *mergeState, p provenance.Path, preset *Compiled, role provenance.Role) bool {
-	is := vmValue(r.root, p)
+	is := vmschema.Value(r.root, p)
 	if role == provenance.Remove {
 		return is == nil
 	}
@@ -154,11 +155,11 @@ func notIn(old *mergeState, found []violation) []violation {
 // element of a list has no old gap.
 func (v violation) isIn(old map[string]any) bool {
 	if !v.rule.required {
-		was := vmValue(old, v.path)
+		was := vmschema.Value(old, v.path)
 		return was != nil && !tree.HasNewValues(was, v.value)
 	}
 	found := false
-	visitGaps(old, vmSchema(), v.rule.path, nil, func(p provenance.Path) { found = found || p.Equal(v.path) })
+	visitGaps(old, vmschema.VM(), v.rule.path, nil, func(p provenance.Path) { found = found || p.Equal(v.path) })
 	return found
 }
 
@@ -194,7 +195,7 @@ func (r *mergeState) violations(presets []*Compiled) []violation {
 			if r.sentVMI != nil && ownerOf(f.path)&beyondTemplate != 0 {
 				continue
 			}
-			visitMatches(r.root, vmSchema(), f.path, nil, func(p provenance.Path, value any) {
+			visitMatches(r.root, vmschema.VM(), f.path, nil, func(p provenance.Path, value any) {
 				out = append(out, violation{c, p, value, c.broken(field.Forbidden(field.NewPath(p.String()), f.text())), f})
 			})
 		}
@@ -221,7 +222,7 @@ func (r *mergeState) gaps(c *Compiled, expanded bool) []violation {
 		if r.sentVMI != nil && ownerOf(rule.path)&beyondTemplate != 0 || awaitsExpansion(spec, rule.path) != expanded {
 			continue
 		}
-		visitGaps(r.root, vmSchema(), rule.path, nil, func(p provenance.Path) {
+		visitGaps(r.root, vmschema.VM(), rule.path, nil, func(p provenance.Path) {
 			out = append(out, violation{c, p, nil, c.broken(field.Required(field.NewPath(p.String()), rule.text())), rule})
 		})
 	}
@@ -235,21 +236,21 @@ func awaitsExpansion(spec map[string]any, p provenance.Path) bool {
 
 // visitGaps calls visit for each path of pattern that v does not set. Empty lists count as absent,
 // and [*] has no gaps in a list without elements.
-func visitGaps(v any, s *schema, pattern, at provenance.Path, visit func(provenance.Path)) {
+func visitGaps(v any, s *vmschema.Schema, pattern, at provenance.Path, visit func(provenance.Path)) {
 	every := slices.IndexFunc(pattern, func(s provenance.Segment) bool { return s.Kind == provenance.AnyElement })
 	if every < 0 {
-		if found := s.valueAt(v, pattern); found == nil || isEmptyList(found) {
+		if found := s.ValueAt(v, pattern); found == nil || isEmptyList(found) {
 			visit(slices.Concat(at, pattern))
 		}
 		return
 	}
-	list, listSchema := s.valueAt(v, pattern[:every]), s.at(pattern[:every])
+	list, listSchema := s.ValueAt(v, pattern[:every]), s.At(pattern[:every])
 	elements := tree.AsList(list)
 	if listSchema == nil || len(elements) == 0 {
 		return
 	}
 	visitMatchingElements(elements, listSchema, pattern[every:], func(key string, fields map[string]any) {
-		visitGaps(fields, listSchema.elem, pattern[every+1:], slices.Concat(at, pattern[:every]).Element(key), visit)
+		visitGaps(fields, listSchema.Elem, pattern[every+1:], slices.Concat(at, pattern[:every]).Element(key), visit)
 	})
 }
 
@@ -259,7 +260,7 @@ func isEmptyList(v any) bool {
 }
 
 // visitMatches calls visit for each value at pattern in v. Empty lists count as absent.
-func visitMatches(v any, s *schema, pattern, at provenance.Path, visit func(provenance.Path, any)) {
+func visitMatches(v any, s *vmschema.Schema, pattern, at provenance.Path, visit func(provenance.Path, any)) {
 	if list, ok := v.([]any); v == nil || ok && len(list) == 0 || s == nil {
 		return
 	}
@@ -270,18 +271,18 @@ func visitMatches(v any, s *schema, pattern, at provenance.Path, visit func(prov
 	seg := pattern[0]
 	switch value := v.(type) {
 	case map[string]any:
-		visitMatches(value[seg.Name], s.step(seg), pattern[1:], at.With(seg), visit)
+		visitMatches(value[seg.Name], s.Step(seg), pattern[1:], at.With(seg), visit)
 	case []any:
 		visitMatchingElements(value, s, pattern, func(key string, fields map[string]any) {
-			visitMatches(fields, s.elem, pattern[1:], at.Element(key), visit)
+			visitMatches(fields, s.Elem, pattern[1:], at.Element(key), visit)
 		})
 	}
 }
 
-func visitMatchingElements(list []any, s *schema, pattern provenance.Path, visit func(string, map[string]any)) {
+func visitMatchingElements(list []any, s *vmschema.Schema, pattern provenance.Path, visit func(string, map[string]any)) {
 	for _, e := range list {
 		fields := tree.AsObject(e)
-		key, missing := elementKey(s.keys, fields)
+		key, missing := vmschema.ElementKey(s.Keys, fields)
 		if missing == "" && (pattern[0].Kind == provenance.AnyElement || pattern[0].Name == key) {
 			visit(key, fields)
 		}

@@ -11,6 +11,7 @@ import (
 
 	"github.com/virtwright/virtwright/presets/provenance"
 	"github.com/virtwright/virtwright/presets/tree"
+	"github.com/virtwright/virtwright/presets/vmschema"
 )
 
 // VerifyExpansion checks the matching presets on a VM, after KubeVirt's webhook, with the fields of
@@ -142,7 +143,7 @@ func (x *expandedVM) hadBefore(v violation) bool {
 	if v.rule.required {
 		return v.isIn(x.expanded)
 	}
-	was := vmValue(x.expanded, v.path)
+	was := vmschema.Value(x.expanded, v.path)
 	return tree.Equal(was, v.value) || was != nil && v.value != nil && !tree.HasNewValues(was, v.value)
 }
 
@@ -170,7 +171,7 @@ func (x *expandedVM) violations() []violation {
 }
 
 func losesChoice(p provenance.Path, decided []provenance.Path) bool {
-	for _, alternative := range alternativesOf(p) {
+	for _, alternative := range vmschema.AlternativesOf(p) {
 		if slices.ContainsFunc(decided, func(d provenance.Path) bool { return d.HasPrefix(alternative) }) {
 			return true
 		}
@@ -181,7 +182,7 @@ func losesChoice(p provenance.Path, decided []provenance.Path) bool {
 // overridden reports a leaf of an override that has another value after expansion. Only fields of
 // an instancetype or preference can: VerifyApplied checks the VM itself.
 func (x *expandedVM) overridden(c *Compiled, leaf *fieldNode) []violation {
-	is := vmValue(x.expanded, leaf.path)
+	is := vmschema.Value(x.expanded, leaf.path)
 	by := x.ownerOfOverride(leaf.path, leaf.owner)
 	if by == nil || leaf.isKey || leaf.equals(is) || leaf.isEmptyObject() && tree.IsObject(is) {
 		return nil
@@ -195,7 +196,7 @@ func (x *expandedVM) overridden(c *Compiled, leaf *fieldNode) []violation {
 }
 
 func (x *expandedVM) restored(c *Compiled, removed removal) []violation {
-	is := vmValue(x.expanded, removed.path)
+	is := vmschema.Value(x.expanded, removed.path)
 	if !x.brings(removed.path, is) {
 		return nil
 	}
@@ -226,7 +227,7 @@ func (x *expandedVM) forbidden() []violation {
 // brings reports whether the value at p comes from the expansion. One socket, core or thread does
 // not count: KubeVirt gives it to every VM.
 func (x *expandedVM) brings(p provenance.Path, value any) bool {
-	return value != nil && !tree.Equal(value, vmValue(x.state.root, p)) && !(under(p, topologyFields) && tree.Equal(value, int64(1)))
+	return value != nil && !tree.Equal(value, vmschema.Value(x.state.root, p)) && !(under(p, topologyFields) && tree.Equal(value, int64(1)))
 }
 
 // ownerOfOverride returns the contribution that may change an overridden field; nil if the override
@@ -236,7 +237,7 @@ func (x *expandedVM) ownerOfOverride(p provenance.Path, owner ownership) *contri
 	if owner&ownedByInstancetype != 0 && x.contributions.instancetype != nil || x.contributions.instancetype.owns(p) {
 		return x.contributions.instancetype
 	}
-	if x.contributions.preference.owns(p) && x.brings(p, vmValue(x.expanded, p)) {
+	if x.contributions.preference.owns(p) && x.brings(p, vmschema.Value(x.expanded, p)) {
 		return x.contributions.preference
 	}
 	return nil

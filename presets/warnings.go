@@ -10,6 +10,7 @@ import (
 
 	"github.com/virtwright/virtwright/presets/provenance"
 	"github.com/virtwright/virtwright/presets/tree"
+	"github.com/virtwright/virtwright/presets/vmschema"
 )
 
 const (
@@ -75,7 +76,7 @@ func (r *mergeState) count(n *provenance.Node, p provenance.Path, d *effect) {
 }
 
 func (r *mergeState) keptUserValue(n *provenance.Node, p provenance.Path) bool {
-	return n.Change == provenance.Unchanged && !n.TooLarge && tree.Equal(n.UserValue, vmValue(r.root, p))
+	return n.Change == provenance.Unchanged && !n.TooLarge && tree.Equal(n.UserValue, vmschema.Value(r.root, p))
 }
 
 func (r *mergeState) isNewDecision(n *provenance.Node) bool {

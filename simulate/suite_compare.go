@@ -11,6 +11,7 @@ import (
 	"github.com/virtwright/virtwright/fleet"
 	"github.com/virtwright/virtwright/presets"
 	"github.com/virtwright/virtwright/presets/provenance"
+	"github.com/virtwright/virtwright/presets/vmschema"
 )
 
 func (r *CaseResult) compareRejection(problems []Problem) {
@@ -210,6 +211,6 @@ func gives(p *presets.Compiled, d fleet.Mismatch) bool {
 		if part.Role == provenance.Forbid || part.Role == provenance.Remove || !part.Path.HasPrefix(d.Path) && !d.Path.HasPrefix(part.Path) {
 			return false
 		}
-		return len(part.Path) > len(d.Path) || part.Computed || presets.SameValue(d.Path, part.Value, d.Expected)
+		return len(part.Path) > len(d.Path) || part.Computed || vmschema.SameValue(d.Path, part.Value, d.Expected)
 	})
 }

@@ -36,7 +36,7 @@ func TestSparsifyExamples(t *testing.T) {
 	says(t, sparsify(full.out, "-o", "diff").out, "\n-        machine:\n-          type: q35\n")
 }
 
-// TestSparsifySameQuantity: a quantity that a preset writes differently stays, and the table says why.
+// TestSparsifySameQuantity: a quantity that a preset writes differently stays. The table says why.
 func TestSparsifySameQuantity(t *testing.T) {
 	given := `
 apiVersion: virtwright.dev/v1alpha1

@@ -14,6 +14,7 @@ import (
 
 	"github.com/virtwright/virtwright/api/v1alpha1"
 	"github.com/virtwright/virtwright/presets"
+	"github.com/virtwright/virtwright/presets/vmschema"
 )
 
 // priorityStep is the distance of priorities, so that people can put presets in between.
@@ -201,7 +202,7 @@ func (f *fleet) unusual(chosen []*choice, made []Preset) (out []Unusual) {
 			vms[at] += len(c.rows)
 			for _, i := range c.rows {
 				is, given := f.rows[i].fields[path], chosen[by].values[path]
-				if is != given && !presets.SameValue(f.paths[path], f.values[is], f.values[given]) {
+				if is != given && !vmschema.SameValue(f.paths[path], f.values[is], f.values[given]) {
 					others[at] = append(others[at], i)
 				}
 			}

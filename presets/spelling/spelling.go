@@ -53,6 +53,7 @@ func similar(name string, candidates iter.Seq[string], edits int) []string {
 	return out
 }
 
+// Distance is the number of characters to insert, delete or change, without regard to case.
 func Distance(a, b string) int {
 	return levenshtein.ComputeDistance(strings.ToLower(a), strings.ToLower(b))
 }

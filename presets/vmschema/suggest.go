@@ -1,4 +1,4 @@
-package presets
+package vmschema
 
 import (
 	"cmp"
@@ -17,49 +17,49 @@ const maxDescent = 3
 
 const maxPlaces = 3
 
-// unknownField suggests another field for one that s lacks. Parent may be nil.
-func unknownField(name string, s, parent *schema) string {
+// UnknownField suggests another field for one that s lacks. Parent may be nil.
+func UnknownField(name string, s, parent *Schema) string {
 	unknown := fmt.Sprintf("unknown field %q", name)
-	if meant := otherNames[name]; s.fields[meant] != nil {
+	if meant := otherNames[name]; s.Fields[meant] != nil {
 		return fmt.Sprintf("%s; did you mean %q?", unknown, meant)
 	}
-	if name == "dev" && s.fields["bus"] != nil {
+	if name == "dev" && s.Fields["bus"] != nil {
 		return unknown + "; guests name their disks themselves, so leave it out"
 	}
-	if s.fields["requests"] != nil && (name == "cpu" || name == "memory") {
+	if s.Fields["requests"] != nil && (name == "cpu" || name == "memory") {
 		return unknown + "; it belongs under requests, or limits"
 	}
 	if below := fieldBelow(name, s); len(below) > 0 {
 		return fmt.Sprintf("%s; it belongs under %s", unknown, strings.Join(below, " or "))
 	}
-	if parent != nil && parent.fields[name] != nil {
+	if parent != nil && parent.Fields[name] != nil {
 		return unknown + "; it belongs one level higher"
 	}
 	return unknown + nearField(name, s)
 }
 
 // nearField suggests the field of s that name may be a misspelling of, or else lists all fields.
-func nearField(name string, s *schema) string {
-	if near := cmp.Or(onlyPrefixed(name, s), spelling.Nearest(name, maps.Keys(s.fields))); near != "" {
+func nearField(name string, s *Schema) string {
+	if near := cmp.Or(onlyPrefixed(name, s), spelling.Nearest(name, maps.Keys(s.Fields))); near != "" {
 		return fmt.Sprintf("; did you mean %q?", near)
 	}
-	return "; known fields: " + strings.Join(slices.Sorted(maps.Keys(s.fields)), ", ")
+	return "; known fields: " + strings.Join(slices.Sorted(maps.Keys(s.Fields)), ", ")
 }
 
 // fieldBelow returns the paths of the nearest objects beneath s that have the field, if few have.
-func fieldBelow(name string, s *schema) []string {
-	level := map[string]*schema{"": s}
+func fieldBelow(name string, s *Schema) []string {
+	level := map[string]*Schema{"": s}
 	for range maxDescent {
-		next := map[string]*schema{}
+		next := map[string]*Schema{}
 		var found []string
 		for parent, at := range level {
-			for field, sub := range at.fields {
-				if sub.shape != shapeObject {
+			for field, sub := range at.Fields {
+				if sub.Shape != Object {
 					continue
 				}
 				path := strings.TrimPrefix(parent+"."+field, ".")
 				next[path] = sub
-				if sub.fields[name] != nil {
+				if sub.Fields[name] != nil {
 					found = append(found, path)
 				}
 			}
@@ -75,9 +75,9 @@ func fieldBelow(name string, s *schema) []string {
 	return nil
 }
 
-func onlyPrefixed(name string, s *schema) string {
+func onlyPrefixed(name string, s *Schema) string {
 	var out []string
-	for field := range s.fields {
+	for field := range s.Fields {
 		if strings.HasPrefix(strings.ToLower(field), strings.ToLower(name)) {
 			out = append(out, field)
 		}

@@ -1,4 +1,4 @@
-package presets
+package vmschema
 
 // A oneOf is a choice between alternatives, each of fields that are set together.
 type oneOf [][]string

@@ -1,40 +1,41 @@
-package presets
+package vmschema
 
-// A listKey is one field that identifies an element of a keyed list.
-type listKey struct {
-	// field is dotted if it is nested, as in metadata.name.
-	field string
+// A ListKey is one field that identifies an element of a keyed list.
+type ListKey struct {
+	// Field is dotted if it is nested, as in metadata.name.
+	Field string
 	// absent is the value that an absent field stands for.
 	absent string
-	// noStar says that no VM may have * in the field, so that * stands for every element.
-	noStar bool
+	// NoStar says that no VM may have * in the field, so that * stands for every element.
+	NoStar bool
 }
 
-var byName = []listKey{{field: "name", noStar: true}}
+// ByName is the key of most keyed lists.
+var ByName = []ListKey{{Field: "name", NoStar: true}}
 
 // keyedLists are the lists that merge element by element, by Go type and JSON name.
-var keyedLists = map[string][]listKey{
-	"core/v1.VirtualMachineSpec.dataVolumeTemplates":    {{field: "metadata.name", noStar: true}},
-	"core/v1.VirtualMachineInstanceSpec.volumes":        byName,
-	"core/v1.VirtualMachineInstanceSpec.networks":       byName,
-	"core/v1.VirtualMachineInstanceSpec.resourceClaims": byName,
-	"core/v1.VirtualMachineInstanceSpec.utilityVolumes": byName,
+var keyedLists = map[string][]ListKey{
+	"core/v1.VirtualMachineSpec.dataVolumeTemplates":    {{Field: "metadata.name", NoStar: true}},
+	"core/v1.VirtualMachineInstanceSpec.volumes":        ByName,
+	"core/v1.VirtualMachineInstanceSpec.networks":       ByName,
+	"core/v1.VirtualMachineInstanceSpec.resourceClaims": ByName,
+	"core/v1.VirtualMachineInstanceSpec.utilityVolumes": ByName,
 	"core/v1.VirtualMachineInstanceSpec.tolerations": {
 		// All that makes two tolerations differ, but for how long they hold.
-		{field: "key"}, {field: "operator", absent: "Equal"}, {field: "value"}, {field: "effect"},
+		{Field: "key"}, {Field: "operator", absent: "Equal"}, {Field: "value"}, {Field: "effect"},
 	},
-	"core/v1.VirtualMachineInstanceSpec.topologySpreadConstraints": {{field: "topologyKey"}, {field: "whenUnsatisfiable"}},
-	"core/v1.CPU.features":                   byName,
-	"core/v1.Devices.disks":                  byName,
-	"core/v1.Devices.filesystems":            byName,
-	"core/v1.Devices.gpus":                   byName,
-	"core/v1.Devices.hostDevices":            byName,
-	"core/v1.Devices.inputs":                 byName,
-	"core/v1.Devices.interfaces":             byName,
-	"core/v1.Interface.ports":                {{field: "port"}, {field: "protocol", absent: "TCP"}},
-	"core/v1.DHCPOptions.privateOptions":     {{field: "option"}},
-	"core/v1.DownwardAPIVolumeSource.fields": {{field: "path"}},
-	"core/v1.PodDNSConfig.options":           {{field: "name"}},
+	"core/v1.VirtualMachineInstanceSpec.topologySpreadConstraints": {{Field: "topologyKey"}, {Field: "whenUnsatisfiable"}},
+	"core/v1.CPU.features":                   ByName,
+	"core/v1.Devices.disks":                  ByName,
+	"core/v1.Devices.filesystems":            ByName,
+	"core/v1.Devices.gpus":                   ByName,
+	"core/v1.Devices.hostDevices":            ByName,
+	"core/v1.Devices.inputs":                 ByName,
+	"core/v1.Devices.interfaces":             ByName,
+	"core/v1.Interface.ports":                {{Field: "port"}, {Field: "protocol", absent: "TCP"}},
+	"core/v1.DHCPOptions.privateOptions":     {{Field: "option"}},
+	"core/v1.DownwardAPIVolumeSource.fields": {{Field: "path"}},
+	"core/v1.PodDNSConfig.options":           {{Field: "name"}},
 }
 
 // atomicLists are the lists without a key, each with the reason. A test fails if KubeVirt has a

@@ -1,4 +1,4 @@
-package presets
+package vmschema
 
 import (
 	"reflect"
@@ -18,17 +18,17 @@ func TestEveryListAndChoiceIsClassified(t *testing.T) {
 		_, keyed := keyedLists[name]
 		_, atomic := atomicLists[name]
 		if keyed == atomic {
-			t.Errorf("list %s: keyed %v, atomic %v; want it in exactly one table of schema_lists.go", name, keyed, atomic)
+			t.Errorf("list %s: keyed %v, atomic %v; want it in exactly one table of lists.go", name, keyed, atomic)
 		}
 	}
 	for name, several := range w.structs {
 		_, choice := oneOfs[name]
 		_, no := independentMembers[name]
 		if several && !choice && !no {
-			t.Errorf("%s has several optional members: put it into one table of schema_oneofs.go", name)
+			t.Errorf("%s has several optional members: put it into one table of oneofs.go", name)
 		}
 		if choice && no {
-			t.Errorf("%s stands in both tables of schema_oneofs.go", name)
+			t.Errorf("%s stands in both tables of oneofs.go", name)
 		}
 	}
 	for name := range keyedLists {
@@ -92,12 +92,12 @@ func (w *typeWalk) note(t reflect.Type, field string) {
 }
 
 func (w *typeWalk) checkGroups(t *testing.T, name string, groups []oneOf) {
-	s := vmSchema()
-	found := findSchema(s, name, map[*schema]bool{})
+	s := VM()
+	found := findSchema(s, name, map[*Schema]bool{})
 	for _, group := range groups {
 		for _, alternative := range group {
 			for _, field := range alternative {
-				if found != nil && found.fields[field] == nil {
+				if found != nil && found.Fields[field] == nil {
 					t.Errorf("%s has no field %s", name, field)
 				}
 				if _, known := w.structs[name]; !known {
@@ -109,18 +109,18 @@ func (w *typeWalk) checkGroups(t *testing.T, name string, groups []oneOf) {
 }
 
 // findSchema finds the schema of a type; embedded types have none of their own.
-func findSchema(s *schema, name string, seen map[*schema]bool) *schema {
+func findSchema(s *Schema, name string, seen map[*Schema]bool) *Schema {
 	if s == nil || seen[s] {
 		return nil
 	}
 	seen[s] = true
-	if s.goType == name {
+	if s.GoType == name {
 		return s
 	}
-	for _, f := range s.fields {
+	for _, f := range s.Fields {
 		if found := findSchema(f, name, seen); found != nil {
 			return found
 		}
 	}
-	return findSchema(s.elem, name, seen)
+	return findSchema(s.Elem, name, seen)
 }

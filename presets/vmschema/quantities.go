@@ -1,0 +1,55 @@
+package vmschema
+
+import (
+	"maps"
+	"slices"
+	"strconv"
+	"strings"
+
+	"k8s.io/apimachinery/pkg/util/validation/field"
+
+	"github.com/virtwright/virtwright/presets/tree"
+)
+
+// HugeQuantities returns a problem for each quantity in v that is huge. The field of v is at.
+func (s *Schema) HugeQuantities(v any, at string) field.ErrorList {
+	if s == nil {
+		return nil
+	}
+	var errs field.ErrorList
+	switch v := v.(type) {
+	case string:
+		if s.Shape == Quantity && tree.HugeQuantity(v) {
+			errs = append(errs, tree.HugeProblem(field.NewPath(at), v))
+		}
+	case map[string]any:
+		for _, name := range slices.Sorted(maps.Keys(v)) {
+			errs = append(errs, s.Field(name).HugeQuantities(v[name], strings.TrimPrefix(at+"."+name, "."))...)
+		}
+	case []any:
+		for i := range v {
+			errs = append(errs, s.Elem.HugeQuantities(v[i], at+"["+strconv.Itoa(i)+"]")...)
+		}
+	}
+	return errs
+}
+
+// noteQuantities records for each object which of its fields contain quantities, and reports
+// whether s contains one.
+func (s *Schema) noteQuantities() bool {
+	switch s.Shape {
+	case Quantity:
+		return true
+	case Object:
+		if s.Quantities == nil {
+			s.Quantities = []string{} // a type may contain itself
+			for _, name := range slices.Sorted(maps.Keys(s.Fields)) {
+				if s.Fields[name].noteQuantities() {
+					s.Quantities = append(s.Quantities, name)
+				}
+			}
+		}
+		return len(s.Quantities) > 0
+	}
+	return s.Elem != nil && s.Elem.noteQuantities()
+}
