@@ -3,7 +3,6 @@ package presets
 import (
 	"maps"
 	"slices"
-	"strconv"
 	"strings"
 	"testing"
 
@@ -160,8 +159,6 @@ func (c lawCase) updates(t *testing.T, now func(int) []*Compiled, check func(ste
 	manifest := c.vm
 	for i := range 3 {
 		next := c.edited(manifest)
-		// Changes of annotations alone are left alone.
-		next["metadata"] = laidOver(next["metadata"], map[string]any{"labels": map[string]any{"step": strconv.Itoa(i)}}, vmschema.VM().Field("metadata"))
 		name := pick(c.generator, slices.Sorted(maps.Keys(clients)))
 		sent := clients[name](stored, roundTrip(manifest), roundTrip(next))
 		req := Request{Kind: VirtualMachine, Object: encode(sent), OldObject: encode(stored)}

@@ -5,7 +5,9 @@ import (
 	"fmt"
 	"maps"
 	"slices"
+	"strings"
 
+	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/util/validation/field"
 
 	"github.com/virtwright/virtwright/api/v1alpha1"
@@ -38,8 +40,8 @@ type update struct {
 // expansion of the sent intent, and changed presets reach a VM only where its author's change
 // concerns them.
 //
-// The VM is not expanded if neither spec, labels nor the annotations that select presets changed,
-// if the writer is trusted, or if the VM is being deleted. With virtwright.dev/reapply, the result
+// The VM is not expanded if neither spec, labels nor annotations changed, if the writer is trusted,
+// or if the VM is being deleted. With virtwright.dev/reapply, the result
 // is the expansion of the sent intent, unless its value names some presets (update_only.go).
 func (e *Engine) update(ctx context.Context, s *Snapshot, req Request) (*Result, error) {
 	r, err := load(req.Kind, req.Object)
@@ -106,7 +108,20 @@ var (
 // isRelevant reports whether the update changes a field that expansion depends on.
 func (u *update) isRelevant() bool {
 	lacksRecord := u.recordText != "" && annotations(u.sent)[v1alpha1.AnnotationProvenance] == nil // a manifest
-	return lacksRecord || differAt(u.old, u.sent, vmLabels) || u.selectionChanged() || !tree.Equal(withoutRunState(u.old["spec"]), withoutRunState(u.sent["spec"]))
+	return lacksRecord || differAt(u.old, u.sent, vmLabels) || u.selectionChanged() || u.annotationsDiffer() ||
+		!tree.Equal(withoutRunState(u.old["spec"]), withoutRunState(u.sent["spec"]))
+}
+
+// annotationsDiffer reports whether an annotation differs that a preset may set or read.
+func (u *update) annotationsDiffer() bool {
+	ofPresets := func(vm map[string]any) map[string]any {
+		out := maps.Clone(annotations(vm))
+		maps.DeleteFunc(out, func(key string, _ any) bool {
+			return strings.HasPrefix(key, v1alpha1.GroupVersion.Group+"/") || key == corev1.LastAppliedConfigAnnotation
+		})
+		return out
+	}
+	return !tree.Equal(ofPresets(u.old), ofPresets(u.sent))
 }
 
 func (u *update) selectionChanged() bool {

@@ -81,6 +81,9 @@ func label(key, value string) func(map[string]any) {
 func TestUpdate(t *testing.T) {
 	two := list(cluster("cores", defaults("{cpu: {cores: 2}, devices: {rng: {}}}")))
 	forced := list(cluster("cores", overrides("{cpu: {cores: 2}}")))
+	noted := list(
+		cluster("noted", `{overrides: {metadata: {annotations: {x: theirs}}}, forbid: [{path: metadata.annotations.bad}]}`),
+		cluster("big", `{match: {conditions: [{name: big, expression: "object.metadata.?annotations[?'size'].orValue('') == 'big'"}]}, overrides: {spec: {template: {spec: {domain: {cpu: {cores: 8}}}}}}}`))
 	medium := cluster("medium", "match: {labels: {matchLabels: {vm-size: medium}}}\n"+defaults("{cpu: {cores: 4}, memory: {guest: 4Gi}}"))
 	small := cluster("small", "match: {labels: {matchLabels: {vm-size: small}}}\n"+defaults("{cpu: {cores: 1}}"))
 	for name, c := range map[string]updateCase{
@@ -100,8 +103,23 @@ func TestUpdate(t *testing.T) {
 			}, untouched: true,
 		},
 		"OtherAnnotation": {
-			reason: "neither spec nor labels nor annotations that select presets: nothing", presets: two, create: vm(""),
+			reason: "no preset concerns the annotation: nothing", presets: two, create: vm(""),
 			edit: func(vm map[string]any) { in(vm, "metadata.annotations")["x"] = "y" }, untouched: true,
+		},
+		"AnnotationOverridden": {
+			reason: "an overridden annotation is restored, with a warning", presets: noted, create: vm(""),
+			edit: func(vm map[string]any) { in(vm, "metadata.annotations")["x"] = "mine" },
+			want: map[string]string{"metadata.annotations.x": `"theirs"`}, warn: []string{"preset cluster/noted overrides metadata.annotations.x"},
+		},
+		"AnnotationForbidden": {
+			reason: "a forbidden annotation is rejected", presets: noted, create: vm(""),
+			edit: func(vm map[string]any) { in(vm, "metadata.annotations")["bad"] = "1" },
+			err:  []string{"metadata.annotations.bad"},
+		},
+		"AnnotationRead": {
+			reason: "a condition reads the annotation", presets: noted, create: vm(""),
+			edit: func(vm map[string]any) { in(vm, "metadata.annotations")["size"] = "big" },
+			want: map[string]string{at + "cpu.cores": "8"},
 		},
 		"PresetChangedMeanwhile": {
 			reason: "a VM keeps its values when presets change", presets: two, now: list(cluster("cores", defaults("{cpu: {cores: 16}}"))), create: vm(""),

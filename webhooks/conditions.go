@@ -4,18 +4,22 @@ import (
 	"fmt"
 
 	admissionregistrationv1 "k8s.io/api/admissionregistration/v1"
+	corev1 "k8s.io/api/core/v1"
 
 	"github.com/virtwright/virtwright/api/v1alpha1"
 	"github.com/virtwright/virtwright/presets"
 	"github.com/virtwright/virtwright/validation/protection"
 )
 
-// watchedAnnotations are the annotations whose changes matter: those by which authors control
-// presets, and those that virtwright writes.
+// watchedAnnotations are the annotations that controllers may not change either: those by which
+// authors control presets, and those that virtwright writes.
 var watchedAnnotations = []string{
 	v1alpha1.AnnotationPresets, v1alpha1.AnnotationExclude, v1alpha1.AnnotationReapply, v1alpha1.AnnotationRolledOut, v1alpha1.AnnotationProvenance,
 	v1alpha1.AnnotationGenerateTemplate, v1alpha1.AnnotationTemplateRequester,
 }
+
+// quietAnnotations may change while no webhook answers: no preset concerns them.
+var quietAnnotations = []string{v1alpha1.AnnotationRollout, corev1.LastAppliedConfigAnnotation}
 
 type condition = admissionregistrationv1.MatchCondition
 
@@ -42,13 +46,17 @@ func notTrusted(guard protection.Guard, kind presets.Kind) condition {
 // vmSpecFields are the fields of a VM's spec, apart from its run state.
 var vmSpecFields = []string{"template", "instancetype", "preference", "dataVolumeTemplates", "updateVolumesStrategy"}
 
-// vmChanged excludes updates of a VM that change no input of presets, and those of the run state by
-// controllers, which go on while no webhook answers.
+// vmChanged excludes updates of a VM that change no input of presets. It also excludes those of the
+// run state and of annotations by controllers, which go on while no webhook answers.
 func vmChanged(guard protection.Guard) condition {
+	const annotationDiffers = `object.metadata.?annotations[?key] != oldObject.metadata.?annotations[?key]`
 	return condition{Name: "changes-preset-input", Expression: `request.operation != "UPDATE" ||` +
-		` (` + guard.ByController() + ` ? ` + protection.QuoteList(vmSpecFields) + `.exists(f, object.?spec[?f] != oldObject.?spec[?f]) : object.?spec != oldObject.?spec) ||` +
+		` (` + guard.ByController() + ` ? ` +
+		protection.QuoteList(vmSpecFields) + `.exists(f, object.?spec[?f] != oldObject.?spec[?f]) ||` +
+		` ` + protection.QuoteList(watchedAnnotations) + `.exists(key, ` + annotationDiffers + `) :` +
+		` object.?spec != oldObject.?spec || [object, oldObject].exists(o, o.metadata.?annotations.orValue({})` +
+		`.exists(key, !(key in ` + protection.QuoteList(quietAnnotations) + `) && ` + annotationDiffers + `))) ||` +
 		` object.metadata.?labels != oldObject.metadata.?labels ||` +
-		` ` + protection.QuoteList(watchedAnnotations) + `.exists(key, object.metadata.?annotations[?key] != oldObject.metadata.?annotations[?key]) ||` +
 		` ` + isMisspelt(v1alpha1.AnnotationRollout, v1alpha1.RolloutHold)}
 }
 

@@ -1,6 +1,8 @@
 package e2e
 
 import (
+	"strings"
+
 	. "github.com/onsi/ginkgo/v2"
 	. "github.com/onsi/gomega"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -34,4 +36,21 @@ var _ = Describe("Presets come, change and go while VMs exist", func() {
 		Entry("of the namespace", "house"),
 		Entry("of the cluster", "cluster/house"),
 	)
+
+	It("an annotation that is set, forbidden, required or read is not changed behind their back", func() {
+		s := newStory()
+		s.preset(aPreset("noted", `{overrides: {metadata: {annotations: {set: theirs}}}, forbid: [{path: metadata.annotations.bad}], require: [{path: metadata.annotations.owner}]}`))
+		s.preset(aPreset("big", `{match: {conditions: [{name: big, expression: "object.metadata.?annotations[?'size'].orValue('') == 'big'"}]}, overrides: {spec: {template: {spec: {priorityClassName: vms}}}}}`))
+		s.create(strings.Replace(vm("web"), "name: web", "name: web, annotations: {owner: me}", 1))
+
+		_, warnings, err := s.tryKubectl("", "annotate", "vm", "web", "set=mine", "--overwrite")
+		Expect(err).NotTo(HaveOccurred())
+		Expect(warnings).To(ContainSubstring("overrides metadata.annotations.set"))
+		_, _, err = s.tryKubectl("", "annotate", "vm", "web", "bad=1")
+		Expect(err).To(MatchError(ContainSubstring("metadata.annotations.bad")))
+		_, _, err = s.tryKubectl("", "annotate", "vm", "web", "owner-")
+		Expect(err).To(MatchError(ContainSubstring("metadata.annotations.owner")))
+		s.kubectl("", "annotate", "vm", "web", "size=big")
+		Expect(s.get(virtualMachine, "web")).To(And(haveAt("metadata.annotations.set", "theirs"), haveAt(class, "vms")))
+	})
 })

@@ -80,7 +80,9 @@ var _ = Describe("While no webhook answers", func() {
 		_, _, err = s.tryKubectl(aPreset("unheard", defaultMemory), "create", "-f", "-")
 		Expect(err).To(MatchError(ContainSubstring("failed calling webhook")))
 
-		s.kubectl("", "annotate", "vm", "web", "example.com/a=b")
+		_, _, err = s.tryKubectl("", "annotate", "vm", "web", "example.com/a=b")
+		Expect(err).To(MatchError(ContainSubstring("failed calling webhook")))
+		s.kubectl("", "annotate", "vm", "web", "virtwright.dev/rollout=Hold")
 		s.kubectl("", "delete", "vm", "web", "--wait=false")
 		s.kubectl("", "patch", "vm", "web", "--type=merge", "-p", `{"metadata":{"finalizers":null}}`)
 		_, err = s.of(virtualMachine).Get(here.ctx, "web", metav1.GetOptions{})
