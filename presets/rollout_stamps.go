@@ -74,6 +74,19 @@ func (s *Snapshot) withStamp(before, stamp string) string {
 	})
 }
 
+// withoutHeld returns the stamps of a VM after a reapply of some presets, or of all if only is nil.
+// Rollouts that hold one of these back are left out: the VM does not have their change any more.
+func (s *Snapshot) withoutHeld(before string, only []string) string {
+	held := map[string]bool{}
+	for stamp, isReached := range s.stamps {
+		held[rolloutOf(stamp)] = !isReached
+	}
+	return strings.Join(slices.DeleteFunc(strings.Split(before, stampSeparator), func(stamp string) bool {
+		isReapplied := func(ref string) bool { return only == nil || slices.Contains(only, ref) }
+		return held[rolloutOf(stamp)] && slices.ContainsFunc(reapplyNames(stamp), isReapplied)
+	}), stampSeparator)
+}
+
 // checkStamp rejects a stamp of a rollout that has not reached the VM, or that this snapshot does
 // not know.
 func (s *Snapshot) checkStamp(value string) error {

@@ -140,6 +140,39 @@ func TestStampsOfSeveral(t *testing.T) {
 	}
 }
 
+// TestReapplyTakesBack: after a reapply, a VM to which a rollout gives the stable revision has no
+// stamp of it any more.
+func TestReapplyTakesBack(t *testing.T) {
+	const mine, other = "only:cluster/name rollout/r/t", "only:cluster/other rollout/other/t"
+	for name, test := range map[string]struct {
+		wave, annotation, reapply string
+		want                      any
+	}{
+		"a VM that was reached keeps it":       {"rest", "", "1", mine + "; " + other},
+		"one that was not":                     {"canary", "", "1", other},
+		"one that is held":                     {"rest", `,"virtwright.dev/rollout":"Hold"`, "1", other},
+		"the preset alone":                     {"canary", "", "only:cluster/name 1", other},
+		"the only stamp of a VM":               {"canary", "", "1", nil},
+		"the only stamp, and the preset named": {"canary", "", "only:cluster/name 1", nil},
+	} {
+		before := mine + "; " + other
+		if test.want == nil {
+			before = mine
+		}
+		vm := func(more string) []byte {
+			return fmt.Appendf(nil, `{"metadata":{"name":"a","annotations":{"virtwright.dev/rolled-out":%q%s%s}},"spec":{"template":{}}}`, before, test.annotation, more)
+		}
+		req := Request{Kind: VirtualMachine, Namespace: Namespace{Name: "ns"}, OldObject: vm(""), Object: vm(fmt.Sprintf(`,"virtwright.dev/reapply":%q`, test.reapply))}
+		out, err := (&Engine{}).Resolve(t.Context(), rolledOut(t, test.wave, "100%", false), req)
+		if err != nil {
+			t.Fatalf("%s: %v", name, err)
+		}
+		if got := annotations(apply(t, req.Object, out.Patch))[v1alpha1.AnnotationRolledOut]; got != test.want {
+			t.Errorf("%s: got %v, want %v", name, got, test.want)
+		}
+	}
+}
+
 // TestRolloutIs compares a rollout with its status, and with one whose wave was removed.
 func TestRolloutIs(t *testing.T) {
 	r := rolledOut(t, "gone", "100%", false).Rollout("r")

@@ -27,8 +27,8 @@ type update struct {
 	// recordText is the stored record. If it cannot be read, it stays, and users own every field.
 	recordText       string
 	recordUnreadable bool
-	// stamps is the value of virtwright.dev/rolled-out after an update by a rollout.
-	stamps string
+	// stamps is the new value of virtwright.dev/rolled-out; nil for the one that was sent.
+	stamps *string
 }
 
 // update resolves an update of a VM; VMIs are expanded only when they are created.
@@ -84,12 +84,16 @@ func (u *update) answer(ctx context.Context) (*Result, error) {
 		if err := u.snapshot.checkStamp(stamp); err != nil {
 			return nil, err
 		}
-		u.stamps = u.snapshot.withStamp(tree.AsText(annotations(u.old)[v1alpha1.AnnotationRolledOut]), stamp)
+		u.stamps = new(u.snapshot.withStamp(tree.AsText(annotations(u.old)[v1alpha1.AnnotationRolledOut]), stamp))
 		return u.reapplyOnly(ctx, reapplyNames(stamp))
 	case u.req.Trusted:
 		return &Result{state: &mergeState{root: u.sent}}, nil
 	case u.requests(v1alpha1.AnnotationReapply):
-		if only := reapplyNames(tree.AsText(annotations(u.sent)[v1alpha1.AnnotationReapply])); only != nil {
+		only := reapplyNames(tree.AsText(annotations(u.sent)[v1alpha1.AnnotationReapply]))
+		if before := tree.AsText(annotations(u.sent)[v1alpha1.AnnotationRolledOut]); before != "" {
+			u.stamps = new(u.snapshot.withoutHeld(before, only))
+		}
+		if only != nil {
 			return u.reapplyOnly(ctx, only)
 		}
 		return u.reapply(ctx)
@@ -243,12 +247,24 @@ func (u *update) reapply(ctx context.Context) (*Result, error) {
 	x.match.warnings = append(x.match.warnings, x.ended(u.record.Exceptions)...)
 	u.engine.apply(x)
 	vmschema.VM().KeepSpelling(u.sent, x.root)
+	u.setStamps(x.root)
 	out, err := u.engine.finish(x)
 	if err != nil {
 		return nil, err
 	}
 	out.Patch = diff(u.sent, x.root, vmschema.VM())
 	return out, nil
+}
+
+// setStamps gives a VM the stamps of rollouts.
+func (u *update) setStamps(vm map[string]any) {
+	switch all := annotations(vm); {
+	case u.stamps == nil || all == nil:
+	case *u.stamps == "":
+		delete(all, v1alpha1.AnnotationRolledOut)
+	default:
+		all[v1alpha1.AnnotationRolledOut] = *u.stamps
+	}
 }
 
 // unevaluableLosses reports presets that set fields, but cannot be evaluated to set them again.

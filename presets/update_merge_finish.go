@@ -25,9 +25,9 @@ func (m *merger) finish() (*Result, error) {
 	}
 	r.unshare(runStateFields[0])
 	m.setRunState(r.root)
-	if m.stamps != "" && annotations(r.root) != nil {
+	if m.stamps != nil {
 		r.unshare(vmAnnotations.Field(v1alpha1.AnnotationRolledOut))
-		annotations(r.root)[v1alpha1.AnnotationRolledOut] = m.stamps
+		m.setStamps(r.root)
 	}
 	m.releaseRunState()
 	restoreOrder(r.root["spec"], m.sent["spec"], vmschema.VM().Field("spec"))

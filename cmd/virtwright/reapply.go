@@ -68,11 +68,6 @@ func newReapply(shown string, s streams) *cobra.Command {
 		Example:           strings.ReplaceAll(reapplyExamples, "{{program}}", shown),
 		ValidArgsFunction: r.connection.complete(0),
 		RunE: func(c *cobra.Command, args []string) error {
-			for _, flag := range []string{"preset", "only"} {
-				if f := c.Flags().Lookup(flag); f.Changed && f.Value.String() == "" {
-					return fmt.Errorf("--%s: name a preset: NAME, or cluster/NAME", flag)
-				}
-			}
 			if err := r.check(args); err != nil {
 				return err
 			}
@@ -80,14 +75,29 @@ func newReapply(shown string, s streams) *cobra.Command {
 		},
 	}
 	r.declare(c)
-	c.Flags().StringVar(&r.preset, "preset", "", "VMs that have values of this preset, or that it would change: NAME, or cluster/NAME")
-	c.Flags().StringVar(&r.only, "only", "", "apply only this preset, to the VMs that --preset would select: NAME, or cluster/NAME")
+	c.Flags().Var((*presetFlag)(&r.preset), "preset", "VMs that have values of this preset, or that it would change: NAME, or cluster/NAME")
+	c.Flags().Var((*presetFlag)(&r.only), "only", "apply only this preset, to the VMs that --preset would select: NAME, or cluster/NAME")
 	c.MarkFlagsMutuallyExclusive("preset", "only")
 	for _, flag := range []string{"preset", "only"} {
 		_ = c.RegisterFlagCompletionFunc(flag, r.connection.completePresets) // the flag exists
 	}
 	r.dryRun.declare(c, "print the selected VMs", "print the changes, without making them")
 	return c
+}
+
+// A presetFlag names one preset.
+type presetFlag string
+
+func (f *presetFlag) String() string { return string(*f) }
+
+func (f *presetFlag) Type() string { return "string" }
+
+func (f *presetFlag) Set(name string) error {
+	if name == "" || *f != "" || strings.Contains(name, ",") {
+		return errors.New("name one preset, NAME or cluster/NAME: others take calls of their own")
+	}
+	*f = presetFlag(name)
+	return nil
 }
 
 func (r *reapplyCommand) check(args []string) error {

@@ -175,11 +175,11 @@ func (r presetRollouts) annotate(ctx context.Context, s streams, seen *v1alpha1.
 	return err
 }
 
-// isBehind reports whether the rollout has not met its spec, or the newest revision of a preset. A
-// preset that cannot be read does not count, nor one that another rollout has.
+// isBehind reports whether the rollout has not met its spec, its annotations, or the newest revision
+// of a preset. A preset that cannot be read does not count, nor one that another rollout has.
 func (r presetRollouts) isBehind(ctx context.Context, now *v1alpha1.PresetRollout) bool {
 	progress := progressOf(now)
-	if progress.ObservedGeneration != now.Generation {
+	if progress.ObservedGeneration != now.Generation || hasOrders(now) {
 		return true
 	}
 	return slices.ContainsFunc(now.Status.Presets, func(p v1alpha1.RolloutPreset) bool {
@@ -189,6 +189,22 @@ func (r presetRollouts) isBehind(ctx context.Context, now *v1alpha1.PresetRollou
 		preset, err := r.presets.Get(ctx, strings.TrimPrefix(p.Name, "cluster/"), metav1.GetOptions{})
 		return err == nil && (preset.GetGeneration() != p.Target || preset.GetUID() != p.UID)
 	})
+}
+
+// hasOrders reports whether people have ended a state that the rollout is still in.
+func hasOrders(r *v1alpha1.PresetRollout) bool {
+	status, reason := &r.Status, progressOf(r).Reason
+	next := 1 + slices.IndexFunc(r.Spec.Waves, func(w v1alpha1.RolloutWave) bool { return w.Name == status.Wave })
+	switch {
+	case reason == "Complete" || reason == "Invalid":
+		return false
+	case reason == "Paused" && r.Annotations[v1alpha1.AnnotationRolloutPaused] != "true":
+		return true
+	case reason == "WaitingForApproval" && next < len(r.Spec.Waves) &&
+		r.Annotations[v1alpha1.AnnotationRolloutApproved] == status.Target+"/"+r.Spec.Waves[next].Name:
+		return true
+	}
+	return !status.Aborted && status.Target != "" && r.Annotations[v1alpha1.AnnotationRolloutAborted] == status.Target
 }
 
 // progressOf returns the condition Progressing, with reason <unknown> if there is none yet.

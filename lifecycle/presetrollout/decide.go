@@ -190,6 +190,9 @@ func undo(before *v1alpha1.PresetRolloutStatus, of counts, restarts bool) step {
 	if left+failed == 0 && !restarts {
 		return step{reason: reasonAborted, message: "VMs have the stable revision until a preset changes"}
 	}
+	if left == 0 && !restarts {
+		return step{reason: reasonFailed, message: fmt.Sprintf("%d VMs cannot go back to the stable revision: correct them", failed), update: true}
+	}
 	message := fmt.Sprintf("%d VMs go back to the stable revision", left)
 	if failed > 0 {
 		message += fmt.Sprintf(", %d have failed", failed)

@@ -40,6 +40,7 @@ type failure struct {
 	stamp, message string
 	tries          int
 	retry          time.Time
+	generation     int64 // of the VM that was rejected; another one is tried at once
 }
 
 // vms are the VMs that a rollout has reached.
@@ -123,15 +124,20 @@ func isReached(of *presets.Rollout, status *v1alpha1.PresetRolloutStatus, in pre
 		return isInStep
 	}
 	isChanged, isRecorded := hasChange(status, vm)
-	return isChanged || !isRecorded && (isInStep || stamp != "" && !strings.HasSuffix(stamp, presets.StampAborted))
+	return isChanged || !isRecorded && (isInStep || !hasNewPreset(status) && stamp != "" && !strings.HasSuffix(stamp, presets.StampAborted))
+}
+
+func hasNewPreset(status *v1alpha1.PresetRolloutStatus) bool {
+	return slices.ContainsFunc(status.Presets, func(p v1alpha1.RolloutPreset) bool { return p.Stable == 0 && p.Target > 0 })
 }
 
 // hasChange reports whether a VM has the unfinished change, or an earlier one that is not stable
-// either, and whether its record can say that.
+// either, and whether its record can say that. It cannot of a preset that is new: the record may
+// name a deleted one with the same name.
 func hasChange(status *v1alpha1.PresetRolloutStatus, vm *partialobject.VirtualMachine) (is, isRecorded bool) {
 	for _, p := range status.Presets {
 		use := useOf(vm, p.Name)
-		if p.Stable == p.Target || use == nil {
+		if p.Stable == p.Target || p.Stable == 0 || use == nil {
 			continue
 		}
 		if use.IsBetween(p.Stable, p.Target) {
@@ -185,9 +191,7 @@ func useOf(vm *partialobject.VirtualMachine, ref string) *partialobject.PresetUs
 func (c *Controller) add(to *vms, r *v1alpha1.PresetRollout, in presets.Namespace, vm *partialobject.VirtualMachine, isNew bool) {
 	to.selected++
 	key := keyOf(vm)
-	c.mu.Lock()
-	failed, has := c.failures[r.Name][key]
-	c.mu.Unlock()
+	failed, has := c.failureOf(r.Name, vm)
 	isUpdated, isLeftOut := presets.StampOn(&vm.ObjectMeta, r.Name) == to.stamp, presets.IsLeftOut(in, &vm.ObjectMeta)
 	switch {
 	case isUpdated && !isLeftOut && shouldRun(vm):
@@ -206,12 +210,24 @@ func (c *Controller) add(to *vms, r *v1alpha1.PresetRollout, in presets.Namespac
 		if !failed.isPending {
 			to.fail(key, failed.message)
 		}
-		if !c.Clock.Now().Before(failed.retry) {
+		if !c.Clock.Now().Before(failed.retry) || failed.generation != vm.Generation {
 			to.due = append(to.due, key)
 		}
 	default:
 		to.due = append(to.due, key)
 	}
+}
+
+// failureOf returns the last failure of a VM, with the generation that the VM had then.
+func (c *Controller) failureOf(rollout string, vm *partialobject.VirtualMachine) (out failure, has bool) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	key := keyOf(vm)
+	if out, has = c.failures[rollout][key]; has && out.generation == 0 {
+		out.generation = vm.Generation
+		c.failures[rollout][key] = out
+	}
+	return out, has
 }
 
 // update updates a batch of VMs.

@@ -101,3 +101,46 @@ func TestNewVMs(t *testing.T) {
 		})
 	}
 }
+
+// TestAbortReaches: an abort takes back VMs that have the change. The record of a VM does not say
+// that of a preset that was created again, because it may name the deleted one.
+func TestAbortReaches(t *testing.T) {
+	for name, test := range map[string]struct {
+		stable, generation int64
+		stamp              string
+		want               bool
+	}{
+		"the record has the change":                    {3, 4, "", true},
+		"the record has the stable revision":           {3, 3, "", false},
+		"the stamp of the change":                      {3, 3, "two", true},
+		"created again, the record of the deleted one": {0, 1, "", false},
+		"created again, the stamp of an older change":  {0, 1, "one", false},
+		"created again, the stamp of this change":      {0, 1, "two", true},
+	} {
+		t.Run(name, func(t *testing.T) {
+			r := &v1alpha1.PresetRollout{
+				ObjectMeta: metav1.ObjectMeta{Name: "r"},
+				Spec:       v1alpha1.PresetRolloutSpec{Presets: []string{"cluster/size"}, Waves: []v1alpha1.RolloutWave{{Name: "rest"}}},
+				Status: v1alpha1.PresetRolloutStatus{
+					Target: "two", Aborted: true, Presets: []v1alpha1.RolloutPreset{{Name: "cluster/size", Stable: test.stable, Target: 4}},
+				},
+			}
+			rollout, err := presets.NewRollout(r)
+			if err != nil {
+				t.Fatal(err)
+			}
+			vm := &partialobject.VirtualMachine{}
+			vm.Annotations = map[string]string{v1alpha1.AnnotationProvenance: fmt.Sprintf(`{"v":1,"by":["cluster/size@%d:default"],"hashes":["0"]}`, test.generation)}
+			if test.stamp != "" {
+				vm.Annotations[v1alpha1.AnnotationRolledOut] = "only:cluster/size rollout/r/" + test.stamp
+			}
+			if _, err := partialobject.Trim(vm); err != nil {
+				t.Fatal(err)
+			}
+			rollout.Stable = map[string]*presets.Compiled{"cluster/size": nil}
+			if got := isReached(rollout, &r.Status, presets.Namespace{}, vm); got != test.want {
+				t.Errorf("%v", got)
+			}
+		})
+	}
+}
