@@ -39,9 +39,9 @@ func (c Contributor) rank() int64 { return int64(min(len(c.Namespace), 1)) }
 var importOverrides = [][]string{{"devices", "disableHotplug"}, {"features", "acpi"}}
 
 const (
-	everyDisk      = "applies to every disk of a VM; a preset sets only disks that it names"
-	everyInterface = "applies to every interface of a VM; a preset sets only interfaces that it names"
-	everyInput     = "applies to every input of a VM; a preset sets only inputs that it names"
+	everyDisk      = "applies to every disk of a VM, also to disks that KubeVirt adds; write it for a disk named \"*\", which stands for those that the VM has"
+	everyInterface = "applies to every interface of a VM; write it for an interface named \"*\", which stands for all"
+	everyInput     = "applies to every input of a VM; write it for an input named \"*\", which stands for all"
 	minimum        = "a requirement rejects VMs, but presets cannot set a minimum: use a ValidatingAdmissionPolicy"
 )
 
@@ -72,13 +72,19 @@ func isBeneath(name, field string) bool { return name == field || strings.HasPre
 
 // give returns the fields that an instancetype or a preference gives an empty VM.
 func give(instancetype, preference map[string]any) map[string]any {
+	fields, _ := giveBoth(instancetype, preference)
+	return fields
+}
+
+// giveBoth also says why KubeVirt rejects VMs with both; empty if it does not.
+func giveBoth(instancetype, preference map[string]any) (fields map[string]any, conflict string) {
 	spec := map[string]any{}
 	for name, given := range map[string]map[string]any{"instancetype": instancetype, "preference": preference} {
 		if given != nil {
 			spec[name] = map[string]any{"name": "imported"}
 		}
 	}
-	out, _, _ := presets.ExpandInstancetype(map[string]any{"spec": spec}, func(m presets.Matcher) (map[string]any, error) {
+	out, _, conflict := presets.ExpandInstancetype(map[string]any{"spec": spec}, func(m presets.Matcher) (map[string]any, error) {
 		if strings.HasSuffix(m.Kind, "Preference") {
 			return preference, nil
 		}
@@ -89,9 +95,9 @@ func give(instancetype, preference map[string]any) map[string]any {
 		delete(template, "spec")
 	}
 	if len(template) == 0 {
-		return nil
+		return nil, conflict
 	}
-	return map[string]any{"spec": map[string]any{"template": template}}
+	return map[string]any{"spec": map[string]any{"template": template}}, conflict
 }
 
 func (c Contributor) gives(spec map[string]any) map[string]any {
@@ -235,7 +241,8 @@ func (s *ImportSource) topology(it Contributor, key topology, preferences []Cont
 		return map[string]any{"sockets": all["sockets"], "cores": all["cores"], "threads": all["threads"]}
 	}
 	spread := cpu(preferences[0].Spec)
-	if equal(spread, cpu(nil)) {
+	_, conflict := giveBoth(it.Spec, preferences[0].Spec)
+	if conflict == "" && equal(spread, cpu(nil)) {
 		return item, false
 	}
 	name := []string{"topology", key.name, it.Name}
@@ -252,6 +259,10 @@ func (s *ImportSource) topology(it Contributor, key topology, preferences []Cont
 		values = append(values, name)
 	}
 	item.From = fmt.Sprintf("%s with %s %s", it, preferences[0].Kind, strings.Join(names, ", "))
+	if conflict != "" {
+		item.Deviations = []Deviation{{"spec.cpu.guest", under(it.Spec, "cpu")["guest"], "KubeVirt rejects a VM with both: " + conflict}}
+		return item, true
+	}
 	item.Preset = presetObject(key.namespace, strings.Join(name, "-"), map[string]any{
 		"priority": priorityTopology + 2*it.rank() + preferences[0].rank(),
 		"match": map[string]any{"labels": map[string]any{

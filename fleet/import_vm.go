@@ -87,8 +87,8 @@ func (i *Import) expanded(ctx context.Context, vm map[string]any, namespace pres
 		}
 	}
 	out, _, conflict := presets.ExpandInstancetype(vm, i.find(namespace.Name))
-	if conflict != nil {
-		return nil, fmt.Sprintf("KubeVirt rejects it: it sets %s, which its instancetype owns", conflict), nil
+	if conflict != "" {
+		return nil, "KubeVirt rejects it: " + conflict, nil
 	}
 	delete(out, "status")
 	spec, _ := out["spec"].(map[string]any)

@@ -1,6 +1,7 @@
 package presets
 
 import (
+	"fmt"
 	"maps"
 	"slices"
 
@@ -87,13 +88,7 @@ func topology(guest int64, preference map[string]any) (sockets, cores, threads i
 }
 
 func spread(guest int64, preference map[string]any) (sockets, cores, threads int64) {
-	ratio := int64(2)
-	for _, name := range []string{"preferSpreadSocketToCoreRatio", "cpu.spreadOptions.ratio"} {
-		if v, _ := tree.Lookup(preference, name); whole(v) > 0 {
-			ratio = whole(v)
-		}
-	}
-	across, _ := tree.Lookup(preference, "cpu.spreadOptions.across")
+	ratio, across := spreadOptions(preference)
 	switch {
 	case guest == 1:
 		return 1, 1, 1
@@ -103,6 +98,32 @@ func spread(guest int64, preference map[string]any) (sockets, cores, threads int
 		return guest / 2 / ratio, ratio, 2
 	}
 	return guest / ratio, ratio, 1
+}
+
+func spreadOptions(preference map[string]any) (ratio int64, across any) {
+	ratio = 2
+	for _, name := range []string{"preferSpreadSocketToCoreRatio", "cpu.spreadOptions.ratio"} {
+		if v, _ := tree.Lookup(preference, name); whole(v) > 0 {
+			ratio = whole(v)
+		}
+	}
+	across, _ = tree.Lookup(preference, "cpu.spreadOptions.across")
+	return ratio, across
+}
+
+// spreadConflict says that the vCPUs of an instancetype cannot be spread as the preference says,
+// as KubeVirt's CheckSpreadCPUTopology does.
+func spreadConflict(instancetype, preference map[string]any) string {
+	preferred, _ := tree.Lookup(preference, "cpu.preferredCPUTopology")
+	guest, _ := tree.Lookup(instancetype, "cpu.guest")
+	divisor, across := spreadOptions(preference)
+	if across == "SocketsCoresThreads" {
+		divisor *= 2
+	}
+	if preferred != "spread" && preferred != "preferSpread" || whole(guest)%divisor == 0 {
+		return ""
+	}
+	return fmt.Sprintf("the %d vCPUs of its instancetype are not divisible by %d, as the topology of its preference requires", whole(guest), divisor)
 }
 
 func applyOvercommit(spec, instancetype map[string]any) {

@@ -1,6 +1,7 @@
 package presets
 
 import (
+	"fmt"
 	"maps"
 	"slices"
 
@@ -153,14 +154,18 @@ func child(obj map[string]any, name string) map[string]any {
 
 // ExpandInstancetype returns a copy of a VM, decoded JSON, with the disks, instancetype and
 // preference that it gets at start. Named are its matchers; an inferred one has no name. Conflict
-// is a field of the instancetype that the VM sets, which KubeVirt rejects.
-func ExpandInstancetype(vm map[string]any, find InstancetypeFinder) (expanded map[string]any, named []Matcher, conflict provenance.Path) {
+// says why KubeVirt rejects the VM, if it does.
+func ExpandInstancetype(vm map[string]any, find InstancetypeFinder) (expanded map[string]any, named []Matcher, conflict string) {
 	out := tree.AsObject(tree.Clone(vm))
 	spec := child(out, "spec")
 	r := &mergeState{root: vm, findInstancetype: find}
 	all := r.contributionsOf(spec)
 	if all.instancetype != nil && all.instancetype.spec != nil {
-		conflict = r.firstSet(all.instancetype)
+		if at := r.firstSet(all.instancetype); at != nil {
+			conflict = fmt.Sprintf("it sets %s, which its instancetype owns", at)
+		} else if all.preference != nil {
+			conflict = spreadConflict(all.instancetype.spec, all.preference.spec)
+		}
 	}
 	inner := child(child(spec, "template"), "spec")
 	addMissingDisks(inner)

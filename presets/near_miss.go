@@ -120,7 +120,7 @@ type nearMiss struct {
 // NearMisses lists, for each field of a problem, up to three presets that would set it, and why
 // they do not act, nearest first. It omits explicit presets, because their use needs a permission.
 func (e *Engine) NearMisses(ctx context.Context, s *Snapshot, req Request, fields ...string) [][]string {
-	out := make([][]string, len(fields))
+	out, s := make([][]string, len(fields)), s.For(req)
 	r, q, err := loadQuery(ctx, req)
 	if err != nil {
 		return out
@@ -133,7 +133,12 @@ func (e *Engine) NearMisses(ctx context.Context, s *Snapshot, req Request, field
 	found := make([][]nearMiss, len(fields))
 	for _, c := range s.all {
 		if ctx.Err() == nil && c.mayGive(req.Namespace.Name) {
-			q.addNearMisses(c, paths, found)
+			q.addNearMisses(c, paths, found, func() (string, int) { return q.missReason(c) })
+		}
+	}
+	for _, held := range s.held {
+		if held.mayGive("") && q.selects(held.Compiled) {
+			q.addNearMisses(held.Compiled, paths, found, func() (string, int) { return "VMs that PresetRollout " + held.rollout + " has reached", 0 })
 		}
 	}
 	for i := range found {
@@ -142,8 +147,8 @@ func (e *Engine) NearMisses(ctx context.Context, s *Snapshot, req Request, field
 	return out
 }
 
-func (q *query) addNearMisses(c *Compiled, paths []provenance.Path, found [][]nearMiss) {
-	reason := sync.OnceValues(func() (string, int) { return q.missReason(c) })
+func (q *query) addNearMisses(c *Compiled, paths []provenance.Path, found [][]nearMiss, missReason func() (string, int)) {
+	reason := sync.OnceValues(missReason)
 	for i, p := range paths {
 		if leaf := c.firstLeafUnder(p); p != nil && leaf != "" {
 			if why, distance := reason(); why != "" {

@@ -250,8 +250,14 @@ func (s *Snapshot) forVM(namespace Namespace, vm *metav1.ObjectMeta) *Snapshot {
 // without returns a snapshot in which rollouts hold their presets back.
 func (s *Snapshot) without(held []*Rollout) *Snapshot {
 	stable := map[string]*Compiled{}
+	var current []heldPreset
 	for _, r := range held {
 		maps.Copy(stable, r.Stable)
+		for _, ref := range slices.Sorted(maps.Keys(r.Stable)) {
+			if c, exists := s.Lookup("", ref); exists {
+				current = append(current, heldPreset{c, r.Name})
+			}
+		}
 	}
 	isHeld := func(ref string) bool {
 		_, is := stable[ref]
@@ -265,7 +271,7 @@ func (s *Snapshot) without(held []*Rollout) *Snapshot {
 	}
 	broken := slices.DeleteFunc(slices.Collect(maps.Keys(s.broken)), func(n PresetName) bool { return isHeld(n.Ref) })
 	out := NewSnapshot(all, broken)
-	out.exceptions, out.now, out.stamps = s.exceptions, s.now, map[string]bool{}
+	out.exceptions, out.now, out.stamps, out.held = s.exceptions, s.now, map[string]bool{}, current
 	for _, r := range s.rollouts {
 		out.stamps[r.Stamp()] = r.aborted || !slices.Contains(held, r)
 	}

@@ -140,6 +140,20 @@ func TestStampsOfSeveral(t *testing.T) {
 	}
 }
 
+// TestHeldPresetIsNearMiss names the rollout that keeps a missing value from a VM.
+func TestHeldPresetIsNearMiss(t *testing.T) {
+	for wave, want := range map[string]string{"canary": "preset cluster/name gives hostname to VMs that PresetRollout r has reached", "rest": ""} {
+		s := rolledOut(t, wave, "100%", false)
+		s.Rollout("r").Stable["cluster/name"] = nil // the preset is new
+		got := (&Engine{}).NearMisses(t.Context(), s, Request{
+			Kind: VirtualMachine, Namespace: Namespace{Name: "ns"}, Object: []byte(`{"metadata":{"name":"a"},"spec":{"template":{}}}`),
+		}, "spec.template.spec.hostname")
+		if text := strings.Join(got[0], "; "); text != want {
+			t.Errorf("wave %s: got %q, want %q", wave, text, want)
+		}
+	}
+}
+
 // TestReapplyTakesBack: after a reapply, a VM to which a rollout gives the stable revision has no
 // stamp of it any more.
 func TestReapplyTakesBack(t *testing.T) {

@@ -38,6 +38,13 @@ type Snapshot struct {
 	rollouts []*Rollout
 	variants *sync.Map
 	stamps   map[string]bool
+	// held are the current revisions that rollouts hold back from the VM.
+	held []heldPreset
+}
+
+type heldPreset struct {
+	*Compiled
+	rollout string
 }
 
 // PlatformOnly has no presets. It ignores presets that an object names.

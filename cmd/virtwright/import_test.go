@@ -155,3 +155,27 @@ func crd(kind, scope string) string {
 		"spec: {group: instancetype.kubevirt.io, scope: " + scope + ", names: {plural: " + name + "s, singular: " + name + ", kind: " + kind + "},\n" +
 		"  versions: [{name: v1beta1, served: true, storage: true, schema: {openAPIV3Schema: {type: object, x-kubernetes-preserve-unknown-fields: true}}}]}\n"
 }
+
+// TestImportSpreadConflict: vCPUs that KubeVirt cannot spread give no preset with fewer.
+func TestImportSpreadConflict(t *testing.T) {
+	out := call(t, `
+apiVersion: instancetype.kubevirt.io/v1beta1
+kind: VirtualMachineClusterInstancetype
+metadata: {name: three}
+spec: {cpu: {guest: 3}, memory: {guest: 1Gi}}
+---
+apiVersion: instancetype.kubevirt.io/v1beta1
+kind: VirtualMachineClusterPreference
+metadata: {name: spread}
+spec: {cpu: {preferredCPUTopology: spread}}
+---
+apiVersion: kubevirt.io/v1
+kind: VirtualMachine
+metadata: {name: web, namespace: shop}
+spec: {runStrategy: Halted, instancetype: {name: three}, preference: {name: spread}, template: {spec: {domain: {devices: {}}}}}
+`, "import", "-f", "-")
+	says(t, out.err, "KubeVirt rejects a VM with both: the 3 vCPUs of its instancetype are not divisible by 2", "VirtualMachine shop/web: not compared: KubeVirt rejects it")
+	if strings.Contains(out.out, "sockets: 1") {
+		t.Errorf("a preset has other vCPUs:\n%s", out.out)
+	}
+}
