@@ -175,8 +175,9 @@ func (r presetRollouts) annotate(ctx context.Context, s streams, seen *v1alpha1.
 	return err
 }
 
-// isBehind reports whether the rollout has not met its spec, its annotations, or the newest revision
-// of a preset. A preset that cannot be read does not count, nor one that another rollout has.
+// isBehind reports whether the rollout has not met its spec, its annotations, or the newest
+// revision of a preset. A preset that cannot be read does not count, nor one that another rollout
+// has.
 func (r presetRollouts) isBehind(ctx context.Context, now *v1alpha1.PresetRollout) bool {
 	progress := progressOf(now)
 	if progress.ObservedGeneration != now.Generation || hasOrders(now) {

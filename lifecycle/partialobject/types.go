@@ -15,6 +15,7 @@ import (
 	cdiv1 "kubevirt.io/containerized-data-importer-api/pkg/apis/core/v1beta1"
 	kjson "sigs.k8s.io/json"
 
+	"github.com/virtwright/virtwright/presets/vmschema"
 	"github.com/virtwright/virtwright/validation/names"
 )
 
@@ -112,7 +113,10 @@ type Template struct {
 		Labels map[string]string `json:"labels,omitempty"`
 	} `json:"metadata,omitzero"`
 	Spec vmiSpec `json:"spec"`
-	Hash string  `json:"-"` // a hash of the whole template
+	// Hash is the TemplateHash. RawHash is that of the template as written, which VMIs of earlier
+	// releases have.
+	Hash    string `json:"-"`
+	RawHash string `json:"-"`
 }
 
 // UnmarshalJSON decodes the fields, and computes the hash from all fields.
@@ -125,12 +129,17 @@ func (t *Template) UnmarshalJSON(raw []byte) error {
 	if err := kjson.UnmarshalCaseSensitivePreserveInts(raw, &all); err != nil {
 		return err
 	}
-	t.Hash = TemplateHash(all)
+	t.Hash, t.RawHash = TemplateHash(all), hashOf(all)
 	return nil
 }
 
-// TemplateHash returns the hash of a template, given as decoded JSON.
+// TemplateHash returns the hash of a template, given as decoded JSON. Equal quantities have the
+// same hash.
 func TemplateHash(template any) string {
+	return hashOf(vmschema.VM().At(vmschema.Template).Canonical(template))
+}
+
+func hashOf(template any) string {
 	text, err := json.Marshal(template)
 	if err != nil { // unreachable: it was JSON before
 		return ""

@@ -34,6 +34,31 @@ func (s *Schema) HugeQuantities(v any, at string) field.ErrorList {
 	return errs
 }
 
+// Canonical returns a copy of v in which equal quantities are written alike: 4Gi for 4096Mi.
+func (s *Schema) Canonical(v any) any {
+	switch v := v.(type) {
+	case map[string]any:
+		out := make(map[string]any, len(v))
+		for name, e := range v {
+			out[name] = s.Field(name).Canonical(e)
+		}
+		return out
+	case []any:
+		out, elem := make([]any, len(v)), anything
+		if s.Elem != nil {
+			elem = s.Elem
+		}
+		for i, e := range v {
+			out[i] = elem.Canonical(e)
+		}
+		return out
+	}
+	if q, err := tree.ParseQuantity(v); s.Shape == Quantity && err == nil {
+		return q.String()
+	}
+	return v
+}
+
 // noteQuantities records for each object which of its fields contain quantities, and reports
 // whether s contains one.
 func (s *Schema) noteQuantities() bool {

@@ -24,7 +24,7 @@ var arrows = map[string][]string{
 	"webhooks/clients":        {"api", "presets", "webhooks"},
 	"lifecycle":               {"api", "presets", "presets/provenance", "validation", "fleet", "domain", "launcher/podspec", "lifecycle/partialobject"},
 	"launcher/podspec":        {"api", "presets/provenance", "validation", "domain"},
-	"lifecycle/partialobject": {"api", "presets", "presets/provenance", "validation"},
+	"lifecycle/partialobject": {"api", "presets", "presets/vmschema", "presets/provenance", "validation"},
 	"templates":               {"api", "presets", "validation", "lifecycle/partialobject", "templates/blueprint", "templates/format"},
 	"templates/blueprint":     {"api"},
 	"templates/format":        {"api", "presets", "templates/blueprint", "templates/portable"},
