@@ -1,6 +1,7 @@
 package domain
 
 import (
+	"math"
 	"regexp"
 
 	"k8s.io/apimachinery/pkg/api/resource"
@@ -30,6 +31,10 @@ func (g *guest) memory() {
 		return
 	}
 	bytes := bytesOf(m.Guest)
+	if m.Guest.CmpInt64(math.MaxInt64) > 0 {
+		g.reject(field.Invalid(at.Child("guest"), m.Guest.String(), "must be less than 8Ei"))
+		return
+	}
 	if bytes < leastMemory {
 		g.reject(field.Invalid(at.Child("guest"), m.Guest.String(), "must be at least 1Mi"))
 		return

@@ -186,7 +186,10 @@ func (m *merger) notes() []string {
 		if n.DecidedNow || ownerOf(p)&runState != 0 {
 			continue
 		}
-		if note := m.undoneChange(p, m.result.record.Sources[n.Source]); note != "" {
+		if list := enclosingList(p); list != nil && !isStorage(list) && m.isRemovedByAuthor(list) {
+			p = list
+		}
+		if note := m.undoneChange(p, m.result.record.Sources[n.Source]); note != "" && !slices.Contains(out, note) {
 			out = append(out, note)
 		}
 	}
@@ -214,6 +217,19 @@ func (m *merger) undoneChange(p provenance.Path, s provenance.Source) string {
 		return fmt.Sprintf("preset %s overrides %s: it stays %s", s.Preset, p, tree.Show(is))
 	}
 	return ""
+}
+
+// enclosingList returns the list that p lies in; nil if it lies in none.
+func enclosingList(p provenance.Path) provenance.Path {
+	if i := slices.IndexFunc(p, func(s provenance.Segment) bool { return s.Kind == provenance.Element }); i >= 0 {
+		return p[:i]
+	}
+	return nil
+}
+
+// isStorage reports whether a list stays on updates, with a warning of its own.
+func isStorage(list provenance.Path) bool {
+	return list.Equal(vmschema.Volumes) || list.Equal(vmschema.DataVolumeTemplates) || slices.ContainsFunc(vmschema.VolumeDevices, list.Equal)
 }
 
 // isRemovedByAuthor reports whether the author removed the field at p, which the result has. Only

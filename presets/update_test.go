@@ -106,6 +106,12 @@ func TestUpdate(t *testing.T) {
 			reason: "no preset concerns the annotation: nothing", presets: two, create: vm(""),
 			edit: func(vm map[string]any) { in(vm, "metadata.annotations")["x"] = "y" }, untouched: true,
 		},
+		"ListRemoved": {
+			reason: "a removed list comes back, with one warning", presets: list(cluster("tolerant", `defaults: {spec: {template: {spec: {tolerations: [{key: a, operator: Exists}, {key: b, operator: Exists}]}}}}`)), create: vm(""),
+			edit: func(vm map[string]any) { delete(in(vm, "spec.template.spec"), "tolerations") },
+			want: map[string]string{"spec.template.spec.tolerations": `[{"key":"a","operator":"Exists"},{"key":"b","operator":"Exists"}]`},
+			warn: []string{"preset cluster/tolerant sets spec.template.spec.tolerations again; to exclude it, add cluster/tolerant:spec.template.spec.tolerations to virtwright.dev/exclude"},
+		},
 		"AnnotationOverridden": {
 			reason: "an overridden annotation is restored, with a warning", presets: noted, create: vm(""),
 			edit: func(vm map[string]any) { in(vm, "metadata.annotations")["x"] = "mine" },

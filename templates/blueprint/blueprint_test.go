@@ -274,7 +274,7 @@ func TestWarnings(t *testing.T) {
 		options Options
 		want    []string
 	}{
-		"kept volumes":      {withVolume("root"), Options{}, []string{"in one namespace share their disks: root, copy", "share these disks, which are not dataVolumeTemplates: other"}},
+		"kept volumes":      {withVolume("root"), Options{}, []string{"each namespace can have one VM of this template, and that of the source has it already: root, copy", "share these disks, which are not dataVolumeTemplates: other"}},
 		"renamed volumes":   {withVolume("root"), Options{Rename: true}, []string{"not dataVolumeTemplates: other"}},
 		"other namespace":   {vmOf(fields{"a": fields{"secretName": "s"}, "b": fields{"configMap": fields{"name": "c"}}, "d": fields{"multus": fields{"networkName": "n"}}, "e": fields{"multus": fields{"networkName": "x/n"}}}), Options{Namespace: "there"}, []string{"namespace there may lack objects to which the VM refers: configMap c, network n, secret s"}},
 		"same namespace":    {vmOf(fields{"a": fields{"secretName": "s"}}), Options{Namespace: "here"}, nil},

@@ -27,7 +27,7 @@ func dataVolumes(d *draft) error {
 		return nil
 	}
 	if !d.options.Rename {
-		d.warn("dataVolumeTemplates keep their names, so all VMs of this template in one namespace share their disks: %s", strings.Join(d.withoutSecrets(d.volumes), ", "))
+		d.warn("dataVolumeTemplates keep their names, so each namespace can have one VM of this template, and that of the source has it already: %s", strings.Join(d.withoutSecrets(d.volumes), ", "))
 		return nil
 	}
 	return d.rename()
