@@ -17,6 +17,7 @@ import (
 
 	"github.com/virtwright/virtwright/api/v1alpha1"
 	"github.com/virtwright/virtwright/presets"
+	"github.com/virtwright/virtwright/presets/tree"
 )
 
 // A Contributor is an instancetype or a preference of KubeVirt.
@@ -287,7 +288,7 @@ func dropIgnored(domain map[string]any) []Deviation {
 // applyLegacy applies legacy presets to a VM like KubeVirt to its VMI: the first preset with a
 // field sets the whole field, if the VM does not set it. It returns why KubeVirt rejects the VMI.
 func (s *ImportSource) applyLegacy(vm map[string]any, namespace string) (rejected string) {
-	template := childOf(childOf(vm, "spec"), "template")
+	template := tree.Child(tree.Child(vm, "spec"), "template")
 	if under(template, "metadata", "annotations")[legacyExclude] == "true" {
 		return ""
 	}
@@ -310,7 +311,7 @@ func (s *ImportSource) applyLegacy(vm map[string]any, namespace string) (rejecte
 		}
 		matching, given = append(matching, p), append(given, fields)
 	}
-	domain := childOf(childOf(template, "spec"), "domain")
+	domain := tree.Child(tree.Child(template, "spec"), "domain")
 	for _, fields := range given {
 		mergeLegacy(domain, fields)
 	}

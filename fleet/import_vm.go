@@ -13,6 +13,7 @@ import (
 
 	"github.com/virtwright/virtwright/presets"
 	"github.com/virtwright/virtwright/presets/provenance"
+	"github.com/virtwright/virtwright/presets/tree"
 )
 
 // A Converted is a VM that selects imported presets.
@@ -230,19 +231,10 @@ func (i *Import) relabelled(vm map[string]any, named []presets.Matcher) map[stri
 	delete(spec, "preference")
 	for _, m := range named {
 		if key := i.source.label(m.Kind); i.selected[labelValue{key, m.Name}] {
-			childOf(childOf(out, "metadata"), "labels")[key] = m.Name
+			tree.Child(tree.Child(out, "metadata"), "labels")[key] = m.Name
 		}
 	}
 	return out
-}
-
-func childOf(obj map[string]any, name string) map[string]any {
-	sub, ok := obj[name].(map[string]any)
-	if !ok {
-		sub = map[string]any{}
-		obj[name] = sub
-	}
-	return sub
 }
 
 // start returns the fields with which a VM starts under imported presets, or the rejection.

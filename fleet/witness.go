@@ -15,6 +15,7 @@ import (
 	"github.com/virtwright/virtwright/api/v1alpha1"
 	"github.com/virtwright/virtwright/presets"
 	"github.com/virtwright/virtwright/presets/provenance"
+	"github.com/virtwright/virtwright/presets/tree"
 )
 
 // A Witness is an object that shows a finding in a cluster with only the presets of the finding.
@@ -157,7 +158,7 @@ func specPath(kind presets.Kind) []string {
 
 func set(object map[string]any, path []string, value any) {
 	for _, name := range path[:len(path)-1] {
-		object = childOf(object, name)
+		object = tree.Child(object, name)
 	}
 	object[path[len(path)-1]] = value
 }
@@ -165,28 +166,13 @@ func set(object map[string]any, path []string, value any) {
 type change func(*Witness)
 
 func (w *Witness) with(facts []presets.ConditionValue, changes []change) *Witness {
-	out := &Witness{Kind: w.Kind, Namespace: w.Namespace, Object: clone(w.Object)}
+	out := &Witness{Kind: w.Kind, Namespace: w.Namespace, Object: tree.AsObject(tree.Clone(w.Object))}
 	out.Namespace.Labels, out.Namespace.Annotations = maps.Clone(w.Namespace.Labels), maps.Clone(w.Namespace.Annotations)
 	for _, fact := range facts {
 		out.assume(fact)
 	}
 	for _, c := range changes {
 		c(out)
-	}
-	return out
-}
-
-func clone(object map[string]any) map[string]any {
-	out := make(map[string]any, len(object))
-	for name, v := range object {
-		switch v := v.(type) {
-		case map[string]any:
-			out[name] = clone(v)
-		case []any:
-			out[name] = slices.Clone(v)
-		default:
-			out[name] = v
-		}
 	}
 	return out
 }

@@ -186,10 +186,7 @@ func (m *merger) notes() []string {
 		if n.DecidedNow || ownerOf(p)&runState != 0 {
 			continue
 		}
-		if list := enclosingList(p); list != nil && !isStorage(list) && m.isRemovedByAuthor(list) {
-			p = list
-		}
-		if note := m.undoneChange(p, m.result.record.Sources[n.Source]); note != "" && !slices.Contains(out, note) {
+		if note := m.undoneChange(m.orRemovedList(p), m.result.record.Sources[n.Source]); note != "" && !slices.Contains(out, note) {
 			out = append(out, note)
 		}
 	}
@@ -219,6 +216,15 @@ func (m *merger) undoneChange(p provenance.Path, s provenance.Source) string {
 	return ""
 }
 
+// orRemovedList returns the list around p if the author removed it, and else p. Storage stays, with
+// a warning of its own.
+func (m *merger) orRemovedList(p provenance.Path) provenance.Path {
+	if list := enclosingList(p); list != nil && !isStorage(list) && m.isRemovedByAuthor(list) {
+		return list
+	}
+	return p
+}
+
 // enclosingList returns the list that p lies in; nil if it lies in none.
 func enclosingList(p provenance.Path) provenance.Path {
 	if i := slices.IndexFunc(p, func(s provenance.Segment) bool { return s.Kind == provenance.Element }); i >= 0 {
@@ -227,7 +233,7 @@ func enclosingList(p provenance.Path) provenance.Path {
 	return nil
 }
 
-// isStorage reports whether a list stays on updates, with a warning of its own.
+// isStorage reports whether a list stays on updates.
 func isStorage(list provenance.Path) bool {
 	return list.Equal(vmschema.Volumes) || list.Equal(vmschema.DataVolumeTemplates) || slices.ContainsFunc(vmschema.VolumeDevices, list.Equal)
 }

@@ -15,6 +15,7 @@ import (
 
 	sspv1alpha1 "github.com/virtwright/virtwright/api/ssp/v1alpha1"
 	"github.com/virtwright/virtwright/api/v1alpha1"
+	"github.com/virtwright/virtwright/presets/tree"
 )
 
 // ExpandTemplateRequest expands the spec of a template request: it converts the short form (vmName,
@@ -60,18 +61,8 @@ func (e *expansion) take(key string) (text string, given bool) {
 	return text, given
 }
 
-// objectAt returns the object in a field, and puts an empty one there in place of anything else.
-func objectAt(parent map[string]any, name string) map[string]any {
-	object, ok := parent[name].(map[string]any)
-	if !ok {
-		object = map[string]any{}
-		parent[name] = object
-	}
-	return object
-}
-
 func (e *expansion) source(name string) {
-	source := objectAt(e.spec, "source")
+	source := tree.Child(e.spec, "source")
 	if other, has := source["vmName"]; has && other != name {
 		e.problems = append(e.problems, field.Invalid(e.at.Child("vmName"), name, "must be equal to source.vmName; leave one of them out"))
 		return
@@ -81,7 +72,7 @@ func (e *expansion) source(name string) {
 
 // target sets the format and the name of the template, unless they are set.
 func (e *expansion) target(name, format string, formats []string) {
-	target := objectAt(e.spec, "target")
+	target := tree.Child(e.spec, "target")
 	form, err := e.form(format, formats, target)
 	if err != nil {
 		e.problems = append(e.problems, err)
@@ -93,7 +84,7 @@ func (e *expansion) target(name, format string, formats []string) {
 			return
 		}
 	}
-	of := objectAt(target, form)
+	of := tree.Child(target, form)
 	if other, has := of["name"]; has && name != "" && other != name {
 		e.problems = append(e.problems, field.Invalid(e.at.Child("templateName"), name, "must be equal to target."+form+".name; leave one of them out"))
 	}

@@ -11,6 +11,7 @@ import (
 
 	"github.com/virtwright/virtwright/api/v1alpha1"
 	"github.com/virtwright/virtwright/presets/provenance"
+	"github.com/virtwright/virtwright/presets/tree"
 )
 
 // A Proposal is VMs that have values in common, but no label by which a preset could select them.
@@ -64,8 +65,8 @@ func (f *fleet) propose(ctx context.Context, vms []VM, chosen []*choice, names *
 // with returns a VM with a label.
 func (m VM) with(label string) VM {
 	m.Object = maps.Clone(m.Object)
-	metadata := maps.Clone(asMap(m.Object["metadata"]))
-	labels := maps.Clone(asMap(metadata["labels"]))
+	metadata := maps.Clone(tree.AsObject(m.Object["metadata"]))
+	labels := maps.Clone(tree.AsObject(metadata["labels"]))
 	if labels == nil {
 		labels = map[string]any{}
 	}
@@ -145,7 +146,7 @@ func (f *fleet) left(chosen []*choice) [][]int {
 		}
 	}
 	for i, r := range f.rows {
-		if r.Name == "" || texts(asMap(asMap(r.Object["metadata"])["annotations"]))[v1alpha1.AnnotationExclude] != "" {
+		if r.Name == "" || texts(tree.AsObject(tree.AsObject(r.Object["metadata"])["annotations"]))[v1alpha1.AnnotationExclude] != "" {
 			out[i] = nil // it may exclude the preset
 		}
 		slices.Sort(out[i])

@@ -10,6 +10,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 
 	"github.com/virtwright/virtwright/presets"
+	"github.com/virtwright/virtwright/presets/tree"
 )
 
 // A featureKind is how a selector reads a feature, the most readable first.
@@ -40,9 +41,9 @@ const (
 func (f *fleet) featuresOf(m VM) (out []feature) {
 	own := m.labels()
 	if m.Kind == presets.VirtualMachine {
-		spec := asMap(m.Object["spec"])
+		spec := tree.AsObject(m.Object["spec"])
 		for kind, field := range map[featureKind]string{instancetype: "instancetype", preference: "preference"} {
-			if name, ok := asMap(spec[field])["name"].(string); ok {
+			if name, ok := tree.AsObject(spec[field])["name"].(string); ok {
 				out = append(out, feature{kind, "", name})
 			}
 		}
@@ -69,28 +70,23 @@ func (f *fleet) featuresOf(m VM) (out []feature) {
 func (m VM) labels() map[string]string {
 	out := ownLabels(m.Object)
 	if m.Kind == presets.VirtualMachine {
-		maps.Copy(out, texts(asMap(asMap(asMap(m.Object["spec"])["template"])["metadata"])["labels"]))
+		maps.Copy(out, texts(tree.AsObject(tree.AsObject(tree.AsObject(m.Object["spec"])["template"])["metadata"])["labels"]))
 	}
 	return out
 }
 
 func ownLabels(object map[string]any) map[string]string {
-	return texts(asMap(object["metadata"])["labels"])
+	return texts(tree.AsObject(object["metadata"])["labels"])
 }
 
 // texts returns the texts of an object.
 func texts(v any) map[string]string {
 	out := map[string]string{}
-	for key, value := range asMap(v) {
+	for key, value := range tree.AsObject(v) {
 		if text, ok := value.(string); ok {
 			out[key] = text
 		}
 	}
-	return out
-}
-
-func asMap(v any) map[string]any {
-	out, _ := v.(map[string]any)
 	return out
 }
 

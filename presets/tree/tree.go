@@ -41,6 +41,16 @@ func Copy(to, from any, dotted string) {
 	}
 }
 
+// Child returns the object in a field, and puts an empty one there in place of anything else.
+func Child(object map[string]any, name string) map[string]any {
+	child, ok := object[name].(map[string]any)
+	if !ok {
+		child = map[string]any{}
+		object[name] = child
+	}
+	return child
+}
+
 // Equal compares two values; 2 and 2.0 are equal.
 func Equal(a, b any) bool {
 	switch a := a.(type) {
