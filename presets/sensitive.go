@@ -45,6 +45,7 @@ func sourceSecret(name string) provenance.Path {
 var secretFields = []string{
 	"cloudinit", "userdata", "sysprep", "accesscredentials", "ignitiondata", "kernelargs", "last-applied-configuration",
 	"httpheaders", "extraheaders", "exec.command", "password", "passwd", "token",
+	"passphrase", "pwd", "credential", "apikey", "api-key", "api_key", "privatekey", "private-key", "private_key",
 }
 
 // MayHoldSecret reports whether no output may show the field at a path of a VM, a VMI or a preset.

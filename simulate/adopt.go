@@ -182,8 +182,9 @@ func handedOver(created, stored string) bool {
 		have = provenance.New()
 	}
 	for p, n := range want.Decided() {
-		is, _ := have.SourceOf(p)
-		if by := want.Sources[n.Source]; by.Role != provenance.Platform && by.Preset != is.Preset && !fleet.IsRunState(p) {
+		is, isGiven := have.SourceOf(p)
+		byPlatform := isGiven && is.Role == provenance.Platform // at first, when the author gave the rest
+		if by := want.Sources[n.Source]; by.Role != provenance.Platform && by.Preset != is.Preset && !byPlatform && !fleet.IsRunState(p) {
 			return false
 		}
 	}

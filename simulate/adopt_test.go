@@ -13,6 +13,7 @@ func TestHandedOver(t *testing.T) {
 		"all fields, and no platform default":  {`{"v":1,"snapshot":"y","by":["p@2:default"],"set":{"spec":{"template":{"spec":{"hostname":0,"terminationGracePeriodSeconds":0}}}}}`, true},
 		"one of two fields of a preset":        {`{"v":1,"snapshot":"x","by":["p@1:default"],"set":{"spec":{"template":{"spec":{"hostname":0}}}}}`, false},
 		"a field of another preset":            {`{"v":1,"snapshot":"x","by":["p@1:default","q@1:default"],"set":{"spec":{"template":{"spec":{"hostname":1,"terminationGracePeriodSeconds":0}}}}}`, false},
+		"a field that the platform completed":  {`{"v":1,"snapshot":"x","by":["p@1:default","timers:platform"],"set":{"spec":{"template":{"spec":{"hostname":0,"terminationGracePeriodSeconds":1}}}}}`, true},
 		"a VM of a time before virtwright":     {"", false},
 		"a record that a person has destroyed": {"forged", false},
 	} {

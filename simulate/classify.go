@@ -265,12 +265,12 @@ func IsVM(o manifest.Object) bool { return roleOf(o) == vmOrVMI }
 
 // serverAnnotations describe a stored object, not what it should be.
 var serverAnnotations = []string{
-	corev1.LastAppliedConfigAnnotation, kubevirtv1.ControllerAPILatestVersionObservedAnnotation, kubevirtv1.ControllerAPIStorageVersionObservedAnnotation,
+	kubevirtv1.ControllerAPILatestVersionObservedAnnotation, kubevirtv1.ControllerAPIStorageVersionObservedAnnotation,
 }
 
 // AsNew returns an object in the namespace if it needs one and has none; default is not written.
-// It leaves out the fields of a stored object: status, the metadata that only API servers set, and
-// annotations such as the copy of the object that kubectl apply keeps.
+// It leaves out the copy of the object that kubectl apply keeps. Of a stored object it also leaves
+// out status, the metadata that only API servers set, and annotations of KubeVirt's controllers.
 func AsNew(o manifest.Object, namespace string) (map[string]any, error) {
 	e := entry{Object: o, role: roleOf(o)}
 	e.readMeta()
@@ -280,20 +280,23 @@ func AsNew(o manifest.Object, namespace string) (map[string]any, error) {
 		}
 	}
 	object, err := e.decode()
-	if err != nil || !e.isStored() {
-		return object, err
+	if err != nil {
+		return nil, err
 	}
 	meta, annotations := metadataOf(object)
-	for _, name := range serverFields {
-		delete(meta, name)
-	}
-	for _, key := range serverAnnotations {
-		delete(annotations, key)
+	delete(annotations, corev1.LastAppliedConfigAnnotation)
+	if e.isStored() {
+		for _, name := range serverFields {
+			delete(meta, name)
+		}
+		for _, key := range serverAnnotations {
+			delete(annotations, key)
+		}
+		delete(object, "status")
 	}
 	if len(annotations) == 0 {
 		delete(meta, "annotations")
 	}
-	delete(object, "status")
 	return object, nil
 }
 

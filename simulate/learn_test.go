@@ -279,7 +279,7 @@ func TestLearnBesideOthers(t *testing.T) {
 		fmt.Fprintf(&text, `---
 apiVersion: kubevirt.io/v1
 kind: VirtualMachine
-metadata: {name: web-%d, namespace: shop, annotations: {example.com/password: %[2]s}}
+metadata: {name: web-%d, namespace: shop, annotations: {example.com/password: %[2]s, aws-secret: %[2]s, api-key: %[2]s, pass: %[2]s, note: the password is %[2]s, key: "-----BEGIN PRIVATE KEY----- %[2]s", backup: '{"password":"%[2]s"}'}}
 spec: {runStrategy: Always, dataVolumeTemplates: [{metadata: {name: web-%[1]d}, spec: {source: {http: {url: "https://robot:50%%%[2]s@example.com/i", extraHeaders: ["Authorization: Bearer %[2]s"]}}, storage: {resources: {requests: {storage: 1Gi}}}}}],
   template: {spec: {livenessProbe: {httpGet: {port: 80, path: "/?token=%[2]s", httpHeaders: [{name: Authorization, value: %[2]s}]}}, readinessProbe: {exec: {command: [check, "-p%[2]s"]}},
   volumes: [{name: root, dataVolume: {name: web-%[1]d}}], domain: {cpu: {cores: 2, sockets: 1}, memory: {guest: 1Gi}, devices: {}}}}}

@@ -81,6 +81,7 @@ func (c *Cluster) asNew(m VM) (VM, error) {
 	if finalizers, _ := meta["finalizers"].([]any); m.isStored() {
 		delete(meta, "ownerReferences")
 		delete(annotations, v1alpha1.AnnotationRolloutWaited)
+		delete(annotations, v1alpha1.AnnotationReapply) // it asked for something that was done
 		finalizers = slices.DeleteFunc(finalizers, func(name any) bool { return name == kubevirtv1.VirtualMachineControllerFinalizer })
 		if meta["finalizers"] = finalizers; len(finalizers) == 0 {
 			delete(meta, "finalizers")

@@ -216,9 +216,11 @@ func stepsOf(folder string, a *simulate.Adoption) []step {
 	if enforced < all {
 		enforce = "see how many VMs the presets would act on (kubectl get vmpreset,cvmpreset -A), then run the command again with --enforce"
 	}
+	changed, rejected := a.Plan.Counts()
+	changed += rejected
 	return []step{
 		{
-			name: "plan", done: !a.Plan.Differs(), detail: fmt.Sprintf("%d of %s change", a.Plan.Affected, counted(a.Plan.VMs, "VM")),
+			name: "plan", done: changed+len(a.Plan.Warned)+len(a.Plan.Conflicts) == 0, detail: fmt.Sprintf("%d of %s change", changed, counted(a.Plan.VMs, "VM")),
 			next: "change the presets in " + presetsAt + ", or learn them again in another folder",
 			show: func(s streams) error {
 				p := &planPrinter{streams: s, output: "table"}

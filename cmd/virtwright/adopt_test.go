@@ -25,6 +25,7 @@ func TestAdopt(t *testing.T) {
 		g.kubectl(vm(name, "4Gi"), "create", "-f", "-")
 	}
 	g.kubectl(strings.Replace(vm("owned", "4Gi"), "name: owned,", "name: owned, ownerReferences: [{apiVersion: v1, kind: ConfigMap, name: o, uid: o}],", 1), "create", "-f", "-")
+	g.kubectl("", "annotate", "vm", "b", "virtwright.dev/reapply=1")
 	folder := filepath.Join(t.TempDir(), "fleet")
 	adopt := func(flags ...string) outcome {
 		return call(t, "", append([]string{"adopt", folder, "--kubeconfig", g.Kubeconfig(), "-A", "--namespaced"}, flags...)...)
@@ -39,6 +40,9 @@ func TestAdopt(t *testing.T) {
 	expect(adopt().fine(t), "learn done 1 preset in fleet", "plan done 0 of 5 VMs change", "audit next 0 of 1 preset", "sparse - 0 of 4 VMs get fields from presets; left to the objects that own them: VirtualMachine default/owned", "Next: kubectl apply -R -f fleet/presets")
 	if exists(filepath.Join(folder, "vms", "default", "owned.yaml")) {
 		t.Error("a manifest of a VM with an owner, which could not be replaced")
+	}
+	if strings.Contains(read(t, filepath.Join(folder, "vms", "default", "b.yaml")), "reapply") {
+		t.Error("a manifest asks for a reapply that was done")
 	}
 	expect(adopt("--enforce"), "audit next 0 of 1 preset", "Error: cannot set mode Enforce: step audit is not done")
 	file := filepath.Join(folder, "presets", "default", "every-vm.yaml")

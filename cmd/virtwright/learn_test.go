@@ -77,6 +77,21 @@ func TestLearnProposesLabels(t *testing.T) {
 	says(t, call(t, learnedFleet(), "learn", "-f", "-", "--propose-labels").err, "none is proposed")
 }
 
+// TestLearnAlternatives: presets that no VM has together, but a future one may, do not conflict.
+func TestLearnAlternatives(t *testing.T) {
+	var given strings.Builder
+	for i := range 10 {
+		label, fields := "app: rhel", "clock: {utc: {}}, firmware: {bootloader: {bios: {}}}"
+		if i < 5 {
+			label, fields = "tier: win", "clock: {timezone: Europe/Zurich}, firmware: {bootloader: {efi: {secureBoot: false}}}"
+		}
+		fmt.Fprintf(&given, "---\n{apiVersion: kubevirt.io/v1, kind: VirtualMachine, metadata: {name: vm-%d, namespace: shop, labels: {%s}}, "+
+			"spec: {runStrategy: Halted, template: {spec: {domain: {memory: {guest: 4Gi}, %s, devices: {}}}}}}\n", i, label, fields)
+	}
+	learned := call(t, given.String(), "learn", "-f", "-", "--mode", "addon").fine(t).out
+	call(t, strings.ReplaceAll(learned, "mode: Audit", "mode: Enforce"), "lint", "-f", "-", "--mode", "addon").fine(t)
+}
+
 // TestLearnUnusualFields: of many VMs with one memory, the one with another is shown, and not one
 // that writes the same memory differently.
 func TestLearnUnusualFields(t *testing.T) {

@@ -64,7 +64,7 @@ func (f *fleet) lowerBound(ctx context.Context) (int, error) {
 		most := slices.MaxFunc(all, func(a, b cover) int { return a.vms - b.vms })
 		shares[value] = 1 / float64(most.vms) // pays for the value, but not for the preset
 	}
-	for _, value := range slices.Sorted(maps.Keys(covers)) {
+	for _, value := range slices.SortedFunc(maps.Keys(covers), func(a, b int) int { return strings.Compare(f.texts[a], f.texts[b]) }) {
 		f.raise(shares, value, covers[value], budgets)
 	}
 	out := float64(f.others)

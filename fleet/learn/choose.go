@@ -6,6 +6,8 @@ import (
 	"context"
 	"maps"
 	"slices"
+
+	"github.com/virtwright/virtwright/presets/vmschema"
 )
 
 // A choice is a selector with the values that its preset gives, by path.
@@ -338,7 +340,7 @@ func (c *chooser) drop(of *choice, path int) {
 }
 
 // differ reports whether a VM, perhaps a future one, can get different values of a field from two
-// choices.
+// choices, or fields that exclude each other.
 func (c *chooser) differ(a, b *choice) bool {
 	if c.exclude(a, b) {
 		return false
@@ -346,6 +348,19 @@ func (c *chooser) differ(a, b *choice) bool {
 	for path, value := range a.values {
 		if other, both := b.values[path]; both && other != value {
 			return true
+		}
+	}
+	members := map[string]bool{}
+	for path := range b.values {
+		for member := range vmschema.AlternativesOf(c.paths[path]) {
+			members[member.String()] = true
+		}
+	}
+	for path := range a.values {
+		for _, alternative := range vmschema.AlternativesOf(c.paths[path]) {
+			if members[alternative.String()] {
+				return true
+			}
 		}
 	}
 	return false

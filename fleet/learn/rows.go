@@ -6,11 +6,13 @@ import (
 	"fmt"
 	"maps"
 	"net/url"
+	"regexp"
 	"slices"
 	"strings"
 
 	"github.com/virtwright/virtwright/presets"
 	"github.com/virtwright/virtwright/presets/provenance"
+	"github.com/virtwright/virtwright/presets/vmschema"
 )
 
 // A fleet has the fields of VMs, in which names are generalized.
@@ -185,18 +187,33 @@ func (f *fleet) isLearned(r row, leaf presets.Leaf, text string) bool {
 		onVM := r.Kind == presets.VirtualMachine && len(at) == len(templateLabels) && r.labels[key] == leaf.Value
 		return onVM || f.selecting != nil && !f.selecting[key]
 	}
+	if parent := leaf.Path[:max(len(leaf.Path)-1, 0)]; slices.ContainsFunc(annotations, parent.Equal) && secretKey.MatchString(text) {
+		return false
+	}
 	return !presets.MayHoldSecret(text) && !hasCredentials(leaf.Value) && !slices.ContainsFunc(kept, leaf.Path.HasPrefix)
 }
 
-// hasCredentials reports whether a value is a URL, or the path of one, that may have credentials: a
-// user or a query.
+var (
+	annotations = []provenance.Path{provenance.Of("metadata", "annotations"), vmschema.TemplateAnnotations}
+	// secretKey matches keys of annotations that may be secret, beside those of MayHoldSecret.
+	secretKey = regexp.MustCompile(`(?i)secret|pass`)
+	// credentials are words in texts that may be secret.
+	credentials = regexp.MustCompile(`PRIVATE KEY|(?i)passw(or)?d`)
+)
+
+// hasCredentials reports whether a value names a secret, or is a URL, or the path of one, that may
+// have credentials: a user or a query.
 func hasCredentials(value any) bool {
 	text, _ := value.(string)
+	text, _, _ = strings.Cut(text, "@sha256:") // of an image
 	at, err := url.Parse(text)
-	if err != nil { // such as a password with a percent sign
+	switch {
+	case credentials.MatchString(text):
+		return true
+	case err != nil: // such as a password with a percent sign
 		return strings.ContainsAny(text, "@?")
 	}
-	return at.User != nil || at.RawQuery != "" || strings.Contains(at.Fragment, "@")
+	return at.User != nil || at.RawQuery != "" || strings.Contains(at.Opaque+at.Fragment, "@")
 }
 
 // classify groups the VMs by those features that enough VMs have.
