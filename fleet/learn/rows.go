@@ -187,10 +187,11 @@ func (f *fleet) isLearned(r row, leaf presets.Leaf, text string) bool {
 		onVM := r.Kind == presets.VirtualMachine && len(at) == len(templateLabels) && r.labels[key] == leaf.Value
 		return onVM || f.selecting != nil && !f.selecting[key]
 	}
-	if parent := leaf.Path[:max(len(leaf.Path)-1, 0)]; slices.ContainsFunc(annotations, parent.Equal) && secretKey.MatchString(text) {
-		return false
-	}
-	return !presets.MayHoldSecret(text) && !hasCredentials(leaf.Value) && !slices.ContainsFunc(kept, leaf.Path.HasPrefix)
+	return !mayBeSecret(leaf, text) && !slices.ContainsFunc(kept, leaf.Path.HasPrefix)
+}
+
+func mayBeSecret(leaf presets.Leaf, text string) bool {
+	return presets.MayHoldSecret(text) || hasCredentials(leaf.Value) || slices.ContainsFunc(annotations, leaf.Path.HasPrefix) && secretKey.MatchString(text)
 }
 
 var (
