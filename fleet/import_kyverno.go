@@ -146,9 +146,11 @@ func (k kyvernoMatch) of(kind presets.Kind) (filters []kyvernoFilter, alternativ
 		}
 	}
 	switch {
-	case len(k.All) > 0 && slices.ContainsFunc(k.All, other):
-		return nil, false
 	case len(k.All) > 0:
+		names := func(f kyvernoFilter) bool { return len(f.Resources.Kinds) > 0 } // others concern every kind
+		if !slices.ContainsFunc(k.All, names) || slices.ContainsFunc(k.All, func(f kyvernoFilter) bool { return names(f) && other(f) }) {
+			return nil, false
+		}
 		return k.All, false
 	case len(k.Any) > 0:
 		return slices.DeleteFunc(slices.Clone(k.Any), other), true

@@ -9,6 +9,7 @@ import (
 	"github.com/google/cel-go/common/ast"
 	"github.com/google/cel-go/common/types"
 	admissionregistrationv1 "k8s.io/api/admissionregistration/v1"
+	"k8s.io/utils/ptr"
 	kjson "sigs.k8s.io/json"
 
 	"github.com/virtwright/virtwright/presets"
@@ -116,7 +117,8 @@ func (m *mutation) selectResources(at string, r *admissionregistrationv1.MatchRe
 		return false
 	}
 	concerns := func(rule admissionregistrationv1.NamedRuleWithOperations) bool {
-		return slices.ContainsFunc(rule.APIGroups, isName(kubevirtGroup)) && slices.ContainsFunc(rule.Resources, isName(resource))
+		return slices.ContainsFunc(rule.APIGroups, isName(kubevirtGroup)) && slices.ContainsFunc(rule.Resources, isName(resource)) &&
+			ptr.Deref(rule.Scope, "") != admissionregistrationv1.ClusterScope
 	}
 	rules := slices.DeleteFunc(slices.Clone(r.ResourceRules), func(rule admissionregistrationv1.NamedRuleWithOperations) bool { return !concerns(rule) })
 	if len(rules) == 0 {

@@ -71,9 +71,13 @@ func (a *analysis) removal(m *member, p presets.Action, o *member, q presets.Act
 func (a *analysis) forbidden() {
 	for _, o := range a.members {
 		for _, rule := range o.parts {
-			if rule.Role == provenance.Forbid && o.acts() {
+			switch {
+			case !o.acts():
+			case rule.Role == provenance.Forbid:
 				a.forbiddenBy(o, rule)
 				a.forbidsDefault(o, rule)
+			case rule.Role == provenance.Remove:
+				a.removesRequired(o, rule)
 			}
 		}
 	}
@@ -106,7 +110,16 @@ func (a *analysis) forbiddenBy(o *member, rule *part) {
 			done[m.member] = true
 			a.forbids(o, rule.Action, m.member, m.part)
 		case m.Role == provenance.Require && m.member != o && !strings.Contains(m.path, "[*]"): // a VM may have no element
-			a.requiresForbidden(claim{o, rule}, m)
+			a.requiresForbidden(claim{o, rule}, m, "forbids")
+		}
+	}
+}
+
+// removesRequired reports presets that require what another one removes.
+func (a *analysis) removesRequired(o *member, removal *part) {
+	for _, m := range a.beneath(removal) {
+		if !a.ended() && m.member != o && m.Role == provenance.Require && m.meets(o) && !strings.Contains(m.path, "[*]") {
+			a.requiresForbidden(claim{o, removal}, m, "removes")
 		}
 	}
 }
@@ -142,15 +155,15 @@ func (p *part) fieldAt(n int) string {
 	return at[:len(at)-above].String()
 }
 
-// requiresForbidden reports a rule that requires what another preset forbids.
-func (a *analysis) requiresForbidden(forbid, require claim) {
+// requiresForbidden reports a rule that requires what another preset forbids or removes.
+func (a *analysis) requiresForbidden(forbid, require claim, does string) {
 	witness := a.findWitness([]*member{forbid.member, require.member}, func(t *trial) bool {
 		return t.breaks(require.member) || t.breaks(forbid.member)
 	})
 	if witness != nil {
 		a.report(Forbidden, require.member, Finding{
 			Field: require.Field, Other: forbid.Name(), Witness: witness,
-			Message: fmt.Sprintf("requires %s, but preset %s forbids %s: VMs that both match are rejected", require.path, forbid.Ref, forbid.path),
+			Message: fmt.Sprintf("requires %s, but preset %s %s %s: VMs that both match are rejected", require.path, forbid.Ref, does, forbid.path),
 		})
 	}
 }

@@ -57,7 +57,7 @@ func (c *Cluster) validate(ctx context.Context, m VM, v *Verdict) error {
 		c.existing.restore(t)
 	}
 	c.validatedIn[m.Namespace] = true
-	if v.lacksValue() && (c.settings.Reapply || !m.isStored()) {
+	if slices.ContainsFunc(v.Problems, v.lacksValue) && (c.settings.Reapply || !m.isStored()) {
 		c.incomplete = append(c.incomplete, m.String())
 	}
 	if first, again := c.seen[m.String()]; again && !unnamed(m.Name) {

@@ -105,11 +105,11 @@ func (l *linter) rejectedVMs(objects []manifest.Object) {
 		if v.Kind != string(presets.VirtualMachine) && v.Kind != string(presets.VirtualMachineInstance) {
 			continue
 		}
-		check := fleet.RejectedVM
-		if v.lacksValue() {
-			check = fleet.IncompleteVM
-		}
 		for _, p := range v.Problems {
+			check := fleet.RejectedVM
+			if v.lacksValue(p) {
+				check = fleet.IncompleteVM
+			}
 			if !l.rejectedBy(check, &v, p) {
 				l.found = append(l.found, LintFinding{fleet.Finding{
 					Check: check, Preset: presets.PresetName{Namespace: v.Namespace, Ref: "vm/" + v.Name}, Field: p.Field, Message: p.Message,

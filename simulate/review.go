@@ -119,12 +119,9 @@ func (c *Cluster) unchanged() []string {
 		"see the commands violations and drift, or use --reapply", n)}
 }
 
-// lacksValue reports whether a preset could supply the value, or is itself missing.
-func (v *Verdict) lacksValue() bool {
-	return slices.ContainsFunc(v.Problems, func(p Problem) bool {
-		return strings.HasPrefix(p.Field, "spec") && p.Type == field.ErrorTypeRequired ||
-			p.Field == presetsPath && v.stored == nil
-	})
+// lacksValue reports whether a preset could supply the value of a problem, or is itself missing.
+func (v *Verdict) lacksValue(p Problem) bool {
+	return strings.HasPrefix(p.Field, "spec") && p.Type == field.ErrorTypeRequired || p.Field == presetsPath && v.stored == nil
 }
 
 var presetsPath = field.NewPath("metadata", "annotations").Key(v1alpha1.AnnotationPresets).String()
@@ -151,7 +148,10 @@ func (e *entry) verdict() Verdict {
 		v.Name = e.meta.GenerateName + "*"
 	}
 	if e.role == vmOrVMI {
-		v.reject(e.metadataProblems()...)
+		v.reject(slices.DeleteFunc(e.metadataProblems(), func(p Problem) bool {
+			isLabel := p.Field == "metadata.labels" || p.Field == "metadata.annotations" && p.Type == field.ErrorTypeInvalid
+			return isLabel && e.Kind == string(presets.VirtualMachine) // a rule reports it, also if presets set it
+		})...)
 	}
 	return v
 }

@@ -5,6 +5,7 @@ import (
 	"slices"
 	"strings"
 
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/util/validation"
 	"k8s.io/apimachinery/pkg/util/validation/field"
 )
@@ -27,16 +28,14 @@ var virtualMachineRules = []Rule{{
 		if vm.Spec == nil {
 			return
 		}
-		labels := func() *field.Path { return vm.Path("metadata", "labels") }
-		for _, key := range slices.Sorted(maps.Keys(vm.Meta.Labels)) {
-			checkLabelKey(r, key, labels)
-			checkLabelValue(r, vm.Meta.Labels[key], func() *field.Path { return labels().Key(key) })
-		}
-		for _, key := range slices.Sorted(maps.Keys(vm.Meta.Annotations)) {
-			if len(validation.IsQualifiedName(strings.ToLower(key))) > 0 { // as API servers do
-				r.Add(field.Invalid(vm.Path("metadata", "annotations"), key, "must be the key of an annotation, such as note or example.com/note"))
-			}
-		}
+		checkMetadata(r, vm.Meta, func() *field.Path { return vm.Path("metadata") })
+	},
+}, {
+	ID:          "machine-metadata",
+	Requirement: "Labels and annotations of a VirtualMachine are valid, also those that presets compute.",
+	Scope:       VirtualMachines,
+	Check: func(vm *ExpandedVM, r *Report) {
+		checkMetadata(r, &vm.VM.ObjectMeta, func() *field.Path { return field.NewPath("metadata") })
 	},
 }, {
 	ID:          "name-length",
@@ -49,6 +48,18 @@ var virtualMachineRules = []Rule{{
 		}
 	},
 }}
+
+func checkMetadata(r *Report, meta *metav1.ObjectMeta, at func() *field.Path) {
+	for _, key := range slices.Sorted(maps.Keys(meta.Labels)) {
+		checkLabelKey(r, key, func() *field.Path { return at().Child("labels") })
+		checkLabelValue(r, meta.Labels[key], func() *field.Path { return at().Child("labels").Key(key) })
+	}
+	for _, key := range slices.Sorted(maps.Keys(meta.Annotations)) {
+		if len(validation.IsQualifiedName(strings.ToLower(key))) > 0 { // as API servers do
+			r.Add(field.Invalid(at().Child("annotations"), key, "must be the key of an annotation, such as note or example.com/note"))
+		}
+	}
+}
 
 // maxLabel is the maximum length of a label value.
 const maxLabel = 63

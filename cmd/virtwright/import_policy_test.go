@@ -195,3 +195,18 @@ func wholeVM(t *testing.T, text string) string {
 	}
 	return string(out)
 }
+
+// TestImportKyvernoFilters: a filter of match.all without kinds restricts a rule.
+func TestImportKyvernoFilters(t *testing.T) {
+	out := call(t, `
+apiVersion: kyverno.io/v1
+kind: ClusterPolicy
+metadata: {name: two}
+spec:
+  rules:
+  - name: prod
+    match: {all: [{resources: {kinds: [VirtualMachine]}}, {resources: {namespaces: [prod]}}]}
+    mutate: {patchStrategicMerge: {spec: {template: {spec: {evictionStrategy: LiveMigrate}}}}}
+`, "import", "-f", "-").fine(t).out
+	says(t, out, "kubernetes.io/metadata.name: prod", "evictionStrategy: LiveMigrate")
+}

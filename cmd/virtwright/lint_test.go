@@ -258,3 +258,24 @@ spec:
 	}
 	says(t, got.out, `VW303 cluster/own: spec.defaults.metadata.annotations.note: sets metadata.annotations.note to "<a> & b", but also forbids metadata.annotations.note: VMs that the preset matches are rejected`)
 }
+
+// TestLintRequiresRemoved: no VM can have what one preset requires and another removes.
+func TestLintRequiresRemoved(t *testing.T) {
+	const preset = "---\n{apiVersion: virtwright.dev/v1alpha1, kind: ClusterVirtualMachinePreset, metadata: {name: %s}, spec: {%s}}\n"
+	got := call(t, fmt.Sprintf(preset, "a", "require: [{path: spec.template.spec.domain.devices.rng, message: x}]")+
+		fmt.Sprintf(preset, "b", "remove: [spec.template.spec.domain.devices.rng]"), "lint", "-f", "-")
+	says(t, got.out, "error VW303 cluster/a", "but preset cluster/b removes spec.template.spec.domain.devices.rng")
+}
+
+// TestLintRejectedAndIncomplete: a value that a VM lacks does not excuse a wrong one.
+func TestLintRejectedAndIncomplete(t *testing.T) {
+	got := call(t, `
+{apiVersion: virtwright.dev/v1alpha1, kind: ClusterVirtualMachinePreset, metadata: {name: cores}, spec: {defaults: {spec: {template: {spec: {domain: {cpu: {cores: 1}}}}}}}}
+---
+{apiVersion: kubevirt.io/v1, kind: VirtualMachine, metadata: {name: web, namespace: shop}, spec: {runStrategy: Alwas, template: {spec: {domain: {devices: {}}}}}}
+`, "lint", "-f", "-")
+	says(t, got.out, "error VW305 vm/web: spec.runStrategy", "note VW306 vm/web: spec.template.spec.domain.memory.guest")
+	if got.code == exitFine {
+		t.Error("exit code 0")
+	}
+}
