@@ -80,9 +80,7 @@ func (a *analysis) combinations(all []*member) [][]presets.ConditionValue {
 		var next [][]presets.ConditionValue
 		for _, facts := range out {
 			for _, way := range a.solutionsOf(m) {
-				if both, ok := together(facts, way); ok {
-					next = append(next, both)
-				}
+				next = append(next, together(facts, way)...)
 			}
 		}
 		slices.SortStableFunc(next, func(x, y []presets.ConditionValue) int { return cmp.Compare(len(x), len(y)) })
@@ -91,19 +89,35 @@ func (a *analysis) combinations(all []*member) [][]presets.ConditionValue {
 	return out
 }
 
-// together joins sets of values. It returns false if they have different values for a field.
-func together(x, y []presets.ConditionValue) ([]presets.ConditionValue, bool) {
-	out := slices.Clone(x)
+// together joins sets of values. If they have different numbers for a field, one of them may meet
+// the conditions of both, as cores > 4 and cores > 8: each is tried. It returns none if they have
+// other different values for a field.
+func together(x, y []presets.ConditionValue) [][]presets.ConditionValue {
+	first, second := slices.Clone(x), slices.Clone(x)
 	for _, fact := range y {
-		i := slices.IndexFunc(out, func(o presets.ConditionValue) bool { return slices.Equal(o.Path, fact.Path) })
+		i := slices.IndexFunc(x, func(o presets.ConditionValue) bool { return slices.Equal(o.Path, fact.Path) })
 		switch {
 		case i < 0:
-			out = append(out, fact)
-		case !reflect.DeepEqual(out[i].Value, fact.Value):
-			return nil, false
+			first, second = append(first, fact), append(second, fact)
+		case reflect.DeepEqual(x[i].Value, fact.Value):
+		case isNumber(x[i].Value) && isNumber(fact.Value):
+			second[i] = fact
+		default:
+			return nil
 		}
 	}
-	return out, true
+	if reflect.DeepEqual(first, second) {
+		return [][]presets.ConditionValue{first}
+	}
+	return [][]presets.ConditionValue{first, second}
+}
+
+func isNumber(v any) bool {
+	switch v.(type) {
+	case int64, float64:
+		return true
+	}
+	return false
 }
 
 // solutionsOf returns different sets of values that meet the conditions of a preset.
@@ -154,8 +168,8 @@ func eachSubset(facts []presets.ConditionValue, size int, some []presets.Conditi
 		return visit(some)
 	}
 	for i, fact := range facts {
-		next, ok := together(some, []presets.ConditionValue{fact})
-		if ok && len(next) > len(some) && !eachSubset(facts[i+1:], size-1, next, visit) {
+		next := together(some, []presets.ConditionValue{fact})
+		if len(next) == 1 && len(next[0]) > len(some) && !eachSubset(facts[i+1:], size-1, next[0], visit) {
 			return false
 		}
 	}

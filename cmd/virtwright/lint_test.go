@@ -279,3 +279,14 @@ func TestLintRejectedAndIncomplete(t *testing.T) {
 		t.Error("exit code 0")
 	}
 }
+
+// TestLintThresholds: two thresholds of one number have VMs in common.
+func TestLintThresholds(t *testing.T) {
+	var given strings.Builder
+	for name, threshold := range map[string]string{"a": "4", "b": "8"} {
+		fmt.Fprintf(&given, "---\n{apiVersion: virtwright.dev/v1alpha1, kind: ClusterVirtualMachinePreset, metadata: {name: %s}, spec: {"+
+			"match: {conditions: [{name: big, expression: 'object.spec.template.spec.domain.?cpu.cores.orValue(1) > %s'}]}, "+
+			"defaults: {spec: {template: {spec: {subdomain: %[1]s}}}}}}\n", name, threshold)
+	}
+	says(t, call(t, given.String(), "lint", "-f", "-").out, "error VW301", "set spec.template.spec.subdomain at the same priority")
+}
