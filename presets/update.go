@@ -281,12 +281,18 @@ func (x *expansion) unevaluableLosses() field.ErrorList {
 
 func (u *update) merge(ctx context.Context) (*Result, error) {
 	from, to := u.userIntent(u.old), u.userIntent(u.sent)
-	same := tree.Equal(from["spec"], to["spec"]) && !differAt(from, to, vmLabels) && !differAt(from, to, vmAnnotations)
-	a, err := u.expand(ctx, from, append([]provenance.Exception{}, u.record.Exceptions...))
+	sameSpec := tree.Equal(from["spec"], to["spec"]) && !differAt(from, to, vmLabels)
+	same := sameSpec && !differAt(from, to, vmAnnotations)
+	recorded := append([]provenance.Exception{}, u.record.Exceptions...)
+	a, err := u.expand(ctx, from, recorded)
 	if err != nil {
 		return nil, err
 	}
-	b, err := u.expand(ctx, to, nil)
+	var exceptions []provenance.Exception
+	if sameSpec && !u.selectionChanged() { // an exception that has ended lasts until an update of spec
+		exceptions = recorded
+	}
+	b, err := u.expand(ctx, to, exceptions)
 	if err != nil {
 		return nil, err
 	}
@@ -294,7 +300,9 @@ func (u *update) merge(ctx context.Context) (*Result, error) {
 	a.exclude(m.unevaluable)
 	b.exclude(m.unevaluable)
 	if !same {
-		b.match.warnings = append(b.match.warnings, b.ended(u.record.Exceptions)...)
+		if exceptions == nil {
+			b.match.warnings = append(b.match.warnings, b.ended(u.record.Exceptions)...)
+		}
 		u.engine.apply(a)
 		u.engine.apply(b)
 		m.run()

@@ -11,15 +11,12 @@ import (
 	"github.com/virtwright/virtwright/validation/protection"
 )
 
-// watchedAnnotations are the annotations that controllers may not change either: those by which
-// authors control presets, and those that virtwright writes.
+// watchedAnnotations are annotations of virtwright whose changes matter: those by which authors
+// control presets, and those that virtwright writes.
 var watchedAnnotations = []string{
 	v1alpha1.AnnotationPresets, v1alpha1.AnnotationExclude, v1alpha1.AnnotationReapply, v1alpha1.AnnotationRolledOut, v1alpha1.AnnotationProvenance,
 	v1alpha1.AnnotationGenerateTemplate, v1alpha1.AnnotationTemplateRequester,
 }
-
-// quietAnnotations may change while no webhook answers: no preset concerns them.
-var quietAnnotations = []string{v1alpha1.AnnotationRollout, corev1.LastAppliedConfigAnnotation}
 
 type condition = admissionregistrationv1.MatchCondition
 
@@ -52,11 +49,11 @@ func vmChanged(guard protection.Guard) condition {
 	const annotationDiffers = `object.metadata.?annotations[?key] != oldObject.metadata.?annotations[?key]`
 	return condition{Name: "changes-preset-input", Expression: `request.operation != "UPDATE" ||` +
 		` (` + guard.ByController() + ` ? ` +
-		protection.QuoteList(vmSpecFields) + `.exists(f, object.?spec[?f] != oldObject.?spec[?f]) ||` +
-		` ` + protection.QuoteList(watchedAnnotations) + `.exists(key, ` + annotationDiffers + `) :` +
+		protection.QuoteList(vmSpecFields) + `.exists(f, object.?spec[?f] != oldObject.?spec[?f]) :` +
 		` object.?spec != oldObject.?spec || [object, oldObject].exists(o, o.metadata.?annotations.orValue({})` +
-		`.exists(key, !(key in ` + protection.QuoteList(quietAnnotations) + `) && ` + annotationDiffers + `))) ||` +
+		fmt.Sprintf(`.exists(key, !key.startsWith(%q) && key != %q && `, v1alpha1.AnnotationPrefix, corev1.LastAppliedConfigAnnotation) + annotationDiffers + `))) ||` +
 		` object.metadata.?labels != oldObject.metadata.?labels ||` +
+		` ` + protection.QuoteList(watchedAnnotations) + `.exists(key, ` + annotationDiffers + `) ||` +
 		` ` + isMisspelt(v1alpha1.AnnotationRollout, v1alpha1.RolloutHold)}
 }
 
