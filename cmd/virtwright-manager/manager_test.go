@@ -288,7 +288,8 @@ func (l *life) matchConditions(t *testing.T) {
 		by          client.Client
 		reaches     bool
 	}{
-		{"Annotation", `{"metadata":{"annotations":{"a":"b"}}}`, l.cluster, false},
+		{"Annotation", `{"metadata":{"annotations":{"a":"b"}}}`, l.cluster, true},
+		{"Hold", `{"metadata":{"annotations":{"virtwright.dev/rollout":"Hold"}}}`, l.cluster, false},
 		{"Finalizer", `{"metadata":{"finalizers":["example.com/hold","example.com/more"]}}`, l.cluster, false},
 		{"Label", `{"metadata":{"labels":{"a":"b"}}}`, l.cluster, true},
 		{"Spec", `{"spec":{"template":{"spec":{"hostname":"a"}}}}`, l.cluster, true},
@@ -366,13 +367,13 @@ func (l *life) shutdown(t *testing.T) {
 	}
 }
 
-// Without a manager, VMs are rejected, but metadata can be changed and objects be deleted.
+// Without a manager, VMs are rejected, but they can be kept out of rollouts, and be deleted.
 func (l *life) noManager(t *testing.T) {
 	if err := l.cluster.Create(t.Context(), object(t, in("elsewhere", fmt.Sprintf(vm, "unheard")))); err == nil {
 		t.Error("a VM must not pass unexpanded")
 	}
 	held := object(t, in("elsewhere", fmt.Sprintf(vm, "large")))
-	patch(t, l.cluster, held, `{"metadata":{"annotations":{"c":"d"}}}`)
+	patch(t, l.cluster, held, `{"metadata":{"annotations":{"virtwright.dev/rollout":null}}}`)
 	if err := l.cluster.Delete(t.Context(), held); err != nil {
 		t.Fatal(err)
 	}
