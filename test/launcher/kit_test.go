@@ -295,11 +295,17 @@ func (p *pod) terminal() *terminal {
 // word types a word on the console and waits for the event that it causes.
 func (p *pod) word(word, event string) {
 	p.Helper()
+	defer p.types(word)()
+	p.event(event)
+}
+
+// types types a word on the console. It returns a function that closes it.
+func (p *pod) types(word string) func() {
+	p.Helper()
 	t := p.terminal()
 	_, err := io.WriteString(t, word+"\n")
 	must(p.T, err)
-	p.event(event)
-	_ = t.Close() // it is closed if the word has ended the guest
+	return func() { _ = t.Close() } // it is closed if the word has ended the guest
 }
 
 func (p *pod) event(event string) {
