@@ -199,3 +199,28 @@ func TestExceptionForged(t *testing.T) {
 		t.Errorf("an update: %v %s", err, out)
 	}
 }
+
+// TestAnnotationsKeepExceptions: an update of annotations keeps recorded exceptions, which end at
+// the next update of spec, and an exception that has begun admits what its preset forbids.
+func TestAnnotationsKeepExceptions(t *testing.T) {
+	base := presets.NewSnapshot(presettest.Compile(t,
+		presettest.Cluster("noted", `{overrides: {spec: {template: {spec: {domain: {cpu: {cores: 2}}}}}}, forbid: [{path: metadata.annotations.bad}]}`),
+		presettest.Cluster("note", `{defaults: {metadata: {annotations: {note: a}}}}`)), nil)
+	x := &exceptional{t, base, exceptionDay}
+	x.except(exceptionFor(t, exceptionDay.Add(time.Hour), "cluster/noted"))
+	const vm = `{"metadata":{"name":"vm","namespace":"lab","labels":{"image":"old"},"annotations":{"owner":"me"}},"spec":{"template":{"spec":{"domain":{"cpu":{"cores":4},"devices":{}}}}}}`
+	stored, _, err := x.resolve(vm, "")
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, edit := range [][2]string{{`"note":"a"`, `"note":"b"`}, {`"owner":"me"`, `"owner":"me","bad":"1"`}, {`"bad":"1",`, ``}} {
+		if stored, _, err = x.resolve(strings.Replace(stored, edit[0], edit[1], 1), stored); err != nil {
+			t.Fatalf("%s: %v", edit[1], err)
+		}
+	}
+	x.now = exceptionDay.Add(2 * time.Hour)
+	after, warnings, err := x.resolve(strings.Replace(stored, `"devices":{}`, `"devices":{"rng":{}}`, 1), stored)
+	if err != nil || !strings.Contains(after, `"cores":2`) {
+		t.Errorf("after the end: %v, %v\n%s", warnings, err, after)
+	}
+}

@@ -289,7 +289,7 @@ func (u *update) merge(ctx context.Context) (*Result, error) {
 		return nil, err
 	}
 	var exceptions []provenance.Exception
-	if sameSpec && !u.selectionChanged() { // an exception that has ended lasts until an update of spec
+	if sameSpec && !u.selectionChanged() { // an exception that has ended lasts until spec or labels change
 		exceptions = recorded
 	}
 	b, err := u.expand(ctx, to, exceptions)

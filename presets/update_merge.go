@@ -64,7 +64,10 @@ func (m *merger) run() {
 	m.dropUnpaired()
 	m.mergeForbids()
 	if m.only == nil {
-		m.result.record.Snapshot, m.result.record.Exceptions = m.snapshot.Hash(), m.after.record.Exceptions
+		m.result.record.Snapshot = m.snapshot.Hash()
+	}
+	if m.only == nil && m.after.query.recordedExceptions == nil {
+		m.result.record.Exceptions = m.after.record.Exceptions
 	}
 }
 

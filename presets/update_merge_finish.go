@@ -71,6 +71,9 @@ func (m *merger) newProblems() field.ErrorList {
 		}
 	}
 	for _, v := range m.result.violations(m.after.enforced) {
+		if m.only == nil && m.after.query.exceptionFor(m.after.snapshot, v.preset) != nil {
+			continue // it began after the last update of spec or labels
+		}
 		wasChecked := slices.Contains(m.before.enforced, v.preset) || wasExcepted(m.before.query.recordedExceptions, v.preset.Ref)
 		if !wasChecked || !v.isIn(m.old) {
 			problems = append(problems, v.problem)

@@ -50,7 +50,7 @@ func vmChanged(guard protection.Guard) condition {
 	return condition{Name: "changes-preset-input", Expression: `request.operation != "UPDATE" ||` +
 		` (` + guard.ByController() + ` ? ` +
 		protection.QuoteList(vmSpecFields) + `.exists(f, object.?spec[?f] != oldObject.?spec[?f]) :` +
-		` object.?spec != oldObject.?spec || [object, oldObject].exists(o, o.metadata.?annotations.orValue({})` +
+		` object.?spec != oldObject.?spec || object.metadata.?annotations != oldObject.metadata.?annotations && [object, oldObject].exists(o, o.metadata.?annotations.orValue({})` +
 		fmt.Sprintf(`.exists(key, !key.startsWith(%q) && key != %q && `, v1alpha1.AnnotationPrefix, corev1.LastAppliedConfigAnnotation) + annotationDiffers + `))) ||` +
 		` object.metadata.?labels != oldObject.metadata.?labels ||` +
 		` ` + protection.QuoteList(watchedAnnotations) + `.exists(key, ` + annotationDiffers + `) ||` +

@@ -94,6 +94,10 @@ const AnnotationServedPresets = "virtwright.dev/serving"
 // created from it.
 const AnnotationTemplateHash = "virtwright.dev/template"
 
+// AnnotationTemplateValues is a hash like AnnotationTemplateHash, in which equal quantities count
+// as equal. Earlier releases do not write it.
+const AnnotationTemplateValues = "virtwright.dev/template-values"
+
 // AnnotationV1Alpha2DiskNames holds the names of disks of a VM that was written in
 // kubevirt.io/v1alpha2, where they may differ from the names of their volumes.
 const AnnotationV1Alpha2DiskNames = "virtwright.dev/v1alpha2-names"

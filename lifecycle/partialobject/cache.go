@@ -61,7 +61,7 @@ func AddToScheme(s *runtime.Scheme) error {
 var MetricAnnotations = []string{"vm.kubevirt.io/os", "vm.kubevirt.io/workload", "vm.kubevirt.io/flavor"}
 
 var cachedAnnotations = []string{
-	protection.VMGeneration, v1alpha1.AnnotationOwnerUID, v1alpha1.AnnotationTemplateHash, kubevirtv1.ImmediateDataVolumeCreation,
+	protection.VMGeneration, v1alpha1.AnnotationOwnerUID, v1alpha1.AnnotationTemplateHash, v1alpha1.AnnotationTemplateValues, kubevirtv1.ImmediateDataVolumeCreation,
 	v1alpha1.AnnotationGenerateTemplate, v1alpha1.AnnotationTemplateRequester,
 }
 

@@ -113,10 +113,9 @@ type Template struct {
 		Labels map[string]string `json:"labels,omitempty"`
 	} `json:"metadata,omitzero"`
 	Spec vmiSpec `json:"spec"`
-	// Hash is the TemplateHash. RawHash is that of the template as written, which VMIs of earlier
-	// releases have.
-	Hash    string `json:"-"`
-	RawHash string `json:"-"`
+	// Hash and Values are the TemplateHashes.
+	Hash   string `json:"-"`
+	Values string `json:"-"`
 }
 
 // UnmarshalJSON decodes the fields, and computes the hash from all fields.
@@ -129,14 +128,14 @@ func (t *Template) UnmarshalJSON(raw []byte) error {
 	if err := kjson.UnmarshalCaseSensitivePreserveInts(raw, &all); err != nil {
 		return err
 	}
-	t.Hash, t.RawHash = TemplateHash(all), hashOf(all)
+	t.Hash, t.Values = TemplateHashes(all)
 	return nil
 }
 
-// TemplateHash returns the hash of a template, given as decoded JSON. Equal quantities have the
-// same hash.
-func TemplateHash(template any) string {
-	return hashOf(vmschema.VM().At(vmschema.Template).Canonical(template))
+// TemplateHashes returns the hash of a template as it is written, given as decoded JSON, and one
+// that is the same for equal quantities.
+func TemplateHashes(template any) (written, values string) {
+	return hashOf(template), hashOf(vmschema.VM().At(vmschema.Template).Canonical(template))
 }
 
 func hashOf(template any) string {

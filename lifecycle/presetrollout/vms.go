@@ -98,7 +98,7 @@ func (c *Controller) count(ctx context.Context, s *presets.Snapshot, of *presets
 		if r.Spec.Restart == v1alpha1.RestartRolling && shouldRun(vm) {
 			out.fleet.add(keyOf(vm), vm.Status.Ready && !c.isRestarting(vm))
 		}
-		if isReached(of, &r.Status, in, vm) && concerns(s, of, in, vm) {
+		if isReached(of, r, in, vm) && concerns(s, of, in, vm) {
 			c.add(&out, r, in, vm, isNew(s, &r.Status, vm))
 			if waited(of, &r.Status, vm) {
 				waited := presets.AddStamp(vm.Annotations[v1alpha1.AnnotationRolloutWaited], out.stamp, func(stamp string) bool {
@@ -114,7 +114,8 @@ func (c *Controller) count(ctx context.Context, s *presets.Snapshot, of *presets
 // isReached reports whether a VM belongs to the steps that were reached, or was updated although it
 // no longer does. After an abort, only VMs that may have the change, or an earlier one that is not
 // stable either, are reached: a record says so, or there is none.
-func isReached(of *presets.Rollout, status *v1alpha1.PresetRolloutStatus, in presets.Namespace, vm *partialobject.VirtualMachine) bool {
+func isReached(of *presets.Rollout, r *v1alpha1.PresetRollout, in presets.Namespace, vm *partialobject.VirtualMachine) bool {
+	status := &r.Status
 	stamp := presets.StampOn(&vm.ObjectMeta, of.Name)
 	if stamp == of.Stamp() || stamp == strings.TrimSuffix(of.Stamp(), presets.StampAborted) {
 		return true
@@ -124,8 +125,37 @@ func isReached(of *presets.Rollout, status *v1alpha1.PresetRolloutStatus, in pre
 		return isInStep
 	}
 	isChanged, isRecorded := hasChange(status, vm)
-	return isChanged || !isRecorded && (isInStep || !hasNewPreset(status) && stamp != "" && !strings.HasSuffix(stamp, presets.StampAborted))
+	if isChanged || !isRecorded && isInStep || stamp == "" || strings.HasSuffix(stamp, presets.StampAborted) {
+		return isChanged || !isRecorded && isInStep
+	}
+	if hasNewPreset(status) { // older stamps may be those of a deleted preset
+		return isUnfinished(r.UID, status.Presets, stamp[strings.LastIndex(stamp, "/")+1:])
+	}
+	return !isRecorded
 }
+
+// isUnfinished reports whether a target is that of an earlier change that did not become stable.
+func isUnfinished(rollout types.UID, all []v1alpha1.RolloutPreset, target string) bool {
+	left := maxUnfinished
+	earlier := slices.Clone(all)
+	var visit func(i int) bool
+	visit = func(i int) bool {
+		if i == len(all) {
+			left--
+			return targetOf(rollout, earlier) == target
+		}
+		for n := all[i].Target; n >= max(all[i].Stable, min(all[i].Target, 1)) && left > 0; n-- {
+			if earlier[i].Target = n; visit(i + 1) {
+				return true
+			}
+		}
+		return false
+	}
+	return visit(0)
+}
+
+// maxUnfinished is how many earlier changes are compared, the latest first.
+const maxUnfinished = 1000
 
 func hasNewPreset(status *v1alpha1.PresetRolloutStatus) bool {
 	return slices.ContainsFunc(status.Presets, func(p v1alpha1.RolloutPreset) bool { return p.Stable == 0 && p.Target > 0 })

@@ -116,13 +116,14 @@ func TestAbortReaches(t *testing.T) {
 		"created again, the record of the deleted one": {0, 1, "", false},
 		"created again, the stamp of an older change":  {0, 1, "one", false},
 		"created again, the stamp of this change":      {0, 1, "two", true},
+		"created, and changed before it was stable":    {0, 1, targetOf("r", []v1alpha1.RolloutPreset{{Name: "cluster/size", UID: "p", Target: 1}}), true},
 	} {
 		t.Run(name, func(t *testing.T) {
 			r := &v1alpha1.PresetRollout{
-				ObjectMeta: metav1.ObjectMeta{Name: "r"},
+				ObjectMeta: metav1.ObjectMeta{Name: "r", UID: "r"},
 				Spec:       v1alpha1.PresetRolloutSpec{Presets: []string{"cluster/size"}, Waves: []v1alpha1.RolloutWave{{Name: "rest"}}},
 				Status: v1alpha1.PresetRolloutStatus{
-					Target: "two", Aborted: true, Presets: []v1alpha1.RolloutPreset{{Name: "cluster/size", Stable: test.stable, Target: 4}},
+					Target: "two", Aborted: true, Presets: []v1alpha1.RolloutPreset{{Name: "cluster/size", UID: "p", Stable: test.stable, Target: 4}},
 				},
 			}
 			rollout, err := presets.NewRollout(r)
@@ -138,7 +139,7 @@ func TestAbortReaches(t *testing.T) {
 				t.Fatal(err)
 			}
 			rollout.Stable = map[string]*presets.Compiled{"cluster/size": nil}
-			if got := isReached(rollout, &r.Status, presets.Namespace{}, vm); got != test.want {
+			if got := isReached(rollout, r, presets.Namespace{}, vm); got != test.want {
 				t.Errorf("%v", got)
 			}
 		})

@@ -120,5 +120,9 @@ func templateChanged(vm *partialobject.VirtualMachine, vmi *partialobject.Virtua
 		return false
 	}
 	hash := vmi.Annotations[v1alpha1.AnnotationTemplateHash]
-	return hash != "" && vm.Spec.Template != nil && hash != vm.Spec.Template.Hash && hash != vm.Spec.Template.RawHash
+	if hash == "" || vm.Spec.Template == nil || hash == vm.Spec.Template.Hash {
+		return false
+	}
+	values := vmi.Annotations[v1alpha1.AnnotationTemplateValues]
+	return values == "" || values != vm.Spec.Template.Values
 }

@@ -58,7 +58,8 @@ func vmiAnnotations(vm *unstructured.Unstructured, template map[string]any, stra
 		}
 	}
 	out[v1alpha1.AnnotationOwnerUID] = string(vm.GetUID())
-	out[v1alpha1.AnnotationTemplateHash] = partialobject.TemplateHash(vm.Object["spec"].(map[string]any)["template"])
+	written, values := partialobject.TemplateHashes(vm.Object["spec"].(map[string]any)["template"])
+	out[v1alpha1.AnnotationTemplateHash], out[v1alpha1.AnnotationTemplateValues] = written, values
 	out[protection.VMGeneration] = strconv.FormatInt(vm.GetGeneration(), 10)
 	if strategy == kubevirtv1.RunStrategyWaitAsReceiver {
 		out[kubevirtv1.CreateMigrationTarget] = "true"

@@ -46,7 +46,7 @@ spec:
 	if err != nil {
 		t.Fatal(err)
 	}
-	hash := partialobject.TemplateHash(vm.Object["spec"].(map[string]any)["template"])
+	hash, values := partialobject.TemplateHashes(vm.Object["spec"].(map[string]any)["template"])
 	want := parse(t, `
 apiVersion: kubevirt.io/v1
 kind: VirtualMachineInstance
@@ -54,7 +54,7 @@ metadata:
   name: web
   namespace: shop
   labels: {app: web}
-  annotations: {note: x, virtwright.dev/presets: gpu, virtwright.dev/instance-of: 11111111-1111-4111-8111-111111111111, virtwright.dev/template: `+hash+`, kubevirt.io/vm-generation: "7"}
+  annotations: {note: x, virtwright.dev/presets: gpu, virtwright.dev/instance-of: 11111111-1111-4111-8111-111111111111, virtwright.dev/template: `+hash+`, virtwright.dev/template-values: `+values+`, kubevirt.io/vm-generation: "7"}
   finalizers: [virtwright.dev/pod]
   ownerReferences: [{apiVersion: kubevirt.io/v1, kind: VirtualMachine, name: web, uid: 11111111-1111-4111-8111-111111111111, controller: true, blockOwnerDeletion: true}]
 spec: {domain: {devices: {}, firmware: {serial: s1, uuid: ""}, unknown: 5}, terminationGracePeriodSeconds: 5, startStrategy: Paused}

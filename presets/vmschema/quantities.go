@@ -6,6 +6,7 @@ import (
 	"strconv"
 	"strings"
 
+	"k8s.io/apimachinery/pkg/api/resource"
 	"k8s.io/apimachinery/pkg/util/validation/field"
 
 	"github.com/virtwright/virtwright/presets/tree"
@@ -34,7 +35,7 @@ func (s *Schema) HugeQuantities(v any, at string) field.ErrorList {
 	return errs
 }
 
-// Canonical returns a copy of v in which equal quantities are written alike: 4Gi for 4096Mi.
+// Canonical returns a copy of v in which equal quantities are written alike.
 func (s *Schema) Canonical(v any) any {
 	switch v := v.(type) {
 	case map[string]any:
@@ -54,7 +55,10 @@ func (s *Schema) Canonical(v any) any {
 		return out
 	}
 	if q, err := tree.ParseQuantity(v); s.Shape == Quantity && err == nil {
-		return q.String()
+		var out resource.Quantity
+		out.Add(q) // forgets how q was written
+		out.Format = resource.DecimalSI
+		return out.String()
 	}
 	return v
 }

@@ -12,8 +12,8 @@ import (
 	"k8s.io/apimachinery/pkg/util/validation/field"
 	v1 "kubevirt.io/api/core/v1"
 	"kubevirt.io/api/instancetype/v1beta1"
-
 	"kubevirt.io/kubevirt/pkg/instancetype/apply"
+	"kubevirt.io/kubevirt/pkg/instancetype/preference/validation"
 	"kubevirt.io/kubevirt/pkg/util"
 )
 
@@ -57,6 +57,11 @@ func expanded(i in) out {
 	template := i.VM.Spec.Template
 	if template == nil {
 		template = &v1.VirtualMachineInstanceTemplateSpec{}
+	}
+	if i.Preference != nil {
+		if conflict := validation.CheckSpreadCPUTopology(i.Instancetype, i.Preference); conflict != nil {
+			return out{Rejected: conflict.Error()}
+		}
 	}
 	util.SetDefaultVolumeDisk(&template.Spec)
 	conflicts := apply.NewVMIApplier().ApplyToVMI(field.NewPath("spec"), i.Instancetype, i.Preference, &template.Spec, &template.ObjectMeta)
