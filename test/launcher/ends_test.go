@@ -55,7 +55,7 @@ func TestEnds(t *testing.T) {
 		"the guest powers off": {sparse, func(p *pod) { p.boots(); p.word("poweroff", "poweroff") }, 0, v1alpha1.GuestShutdown, "the guest shut down"},
 		"the guest panics, with a panic device": {
 			strings.Replace(sparse, "    rng: {}\n", "    rng: {}\n    panicDevices: [{model: isa}]\n", 1),
-			func(p *pod) { p.boots(); p.Cleanup(p.types("crash")) }, 1, v1alpha1.GuestCrashed, "kernel panicked", // it may tear what the guest says
+			func(p *pod) { p.boots(); p.Cleanup(p.enter("crash")) }, 1, v1alpha1.GuestCrashed, "kernel panicked", // it may tear what the guest says
 		},
 		"QEMU is killed": {idle, func(p *pod) { p.started(); must(p.T, syscall.Kill(p.qemu(), syscall.SIGKILL)) }, 1, v1alpha1.GuestCrashed, "QEMU crashed"},
 		"the guest ignores the power button": {

@@ -295,12 +295,13 @@ func (p *pod) terminal() *terminal {
 // word types a word on the console and waits for the event that it causes.
 func (p *pod) word(word, event string) {
 	p.Helper()
-	defer p.types(word)()
+	closed := p.enter(word)
 	p.event(event)
+	closed()
 }
 
-// types types a word on the console. It returns a function that closes it.
-func (p *pod) types(word string) func() {
+// enter writes a word to the console. It returns a function that closes it.
+func (p *pod) enter(word string) (closed func()) {
 	p.Helper()
 	t := p.terminal()
 	_, err := io.WriteString(t, word+"\n")
