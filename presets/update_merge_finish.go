@@ -144,14 +144,25 @@ func (m *merger) storeRecord() error {
 	return nil
 }
 
-// hasNewSources reports whether other presets give fields than before. The values may be equal: the
-// author may leave fields to presets that give the same.
+// hasNewSources reports whether other presets give fields, forbid or require than before. The values
+// may be equal: the author may leave fields to presets that give the same.
 func (m *merger) hasNewSources() bool {
 	stored, err := provenance.Decode(m.recordText) // u.record is the result now
 	if err != nil {
 		stored = provenance.New()
 	}
-	return !maps.Equal(givers(stored), givers(m.result.record))
+	return !maps.Equal(givers(stored), givers(m.result.record)) || !maps.Equal(enforcers(stored), enforcers(m.result.record))
+}
+
+// enforcers are the presets in a record because they forbid or require.
+func enforcers(of *provenance.Record) map[string]bool {
+	out := map[string]bool{}
+	for _, s := range of.Sources {
+		if s.Role == provenance.Forbid {
+			out[s.Preset] = true
+		}
+	}
+	return out
 }
 
 type giver struct {

@@ -78,6 +78,26 @@ func label(key, value string) func(map[string]any) {
 	return func(vm map[string]any) { in(vm, "metadata.labels")[key] = value }
 }
 
+// A preset that only forbids or requires enters and leaves the record with the annotation it reads.
+func TestAnnotationUpdatesRecordPresetsThatOnlyForbid(t *testing.T) {
+	presets := list(cluster("policed", `{match: {conditions: [{name: policed, expression: "'policed' in object.metadata.?annotations.orValue({})"}]}, forbid: [{path: spec.template.spec.domain.devices.rng}]}`))
+	stored := marshal(t, resolveCase{presets: presets, object: vm("metadata: {annotations: {kept: \"\"}}")}.run(t).Object())
+	for _, c := range []struct {
+		edit     func(annotations map[string]any)
+		recorded bool
+	}{
+		{func(annotations map[string]any) { annotations["policed"] = "" }, true},
+		{func(annotations map[string]any) { annotations["other"] = "" }, true},
+		{func(annotations map[string]any) { delete(annotations, "policed") }, false},
+	} {
+		sent := edited(t, stored, func(vm map[string]any) { c.edit(in(vm, "metadata.annotations")) })
+		stored = marshal(t, resolveCase{presets: presets, object: string(sent), old: string(stored)}.run(t).Object())
+		if record := string(stored); strings.Contains(record, "cluster/policed") != c.recorded {
+			t.Errorf("recorded should be %t: %s", c.recorded, record)
+		}
+	}
+}
+
 func TestUpdate(t *testing.T) {
 	two := list(cluster("cores", defaults("{cpu: {cores: 2}, devices: {rng: {}}}")))
 	forced := list(cluster("cores", overrides("{cpu: {cores: 2}}")))

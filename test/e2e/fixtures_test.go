@@ -83,6 +83,9 @@ var otherwise = map[string]string{
 	"topology-spread-key/none twice":                     "topologyKey: Required value",
 	"topology-spread-skew/none":                          "maxSkew: Required value",
 	"topology-spread-unique/twice":                       "Duplicate value: {",
+	// API servers check names of metadata themselves, before the last webhooks.
+	"machine-metadata/invalid names":            "name part must consist of alphanumeric characters",
+	"machine-metadata/invalid value of a label": "a valid label must be",
 	// Only controllers write owner references.
 	"bootable-device/a VMI of a controller, which was warned of its template": "(owner-references)",
 	// Presets cannot merge lists that have a name twice, and say so before.
