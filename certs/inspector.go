@@ -15,10 +15,11 @@ import (
 const (
 	reasonCertificate = "CertificateNotReady"       // there is no certificate, or that it is not renewed
 	reasonWebhooks    = "WebhooksNotTrusted"        // API servers do not trust the webhooks
+	reasonMissing     = "WebhooksMissing"           // API servers know of no webhooks
 	reasonOthers      = "ConversionOrAPINotTrusted" // API servers do not trust conversion or the aggregated API
 )
 
-var reasons = []string{reasonCertificate, reasonWebhooks, reasonOthers}
+var reasons = []string{reasonCertificate, reasonWebhooks, reasonMissing, reasonOthers}
 
 // settlingTime is how long after a start missing certificates and trust are no problem yet.
 const settlingTime = 10 * time.Second
@@ -86,6 +87,7 @@ func (i *Inspector) check(ctx context.Context) map[string]string {
 	found := map[string]error{
 		reasonCertificate: i.Certificate(ctx),
 		reasonWebhooks:    i.Trust.checkWebhooks(ctx),
+		reasonMissing:     i.Trust.checkPresent(ctx),
 		reasonOthers:      i.Trust.checkOthers(ctx),
 	}
 	i.mu.Lock()
@@ -110,7 +112,8 @@ func (i *Inspector) check(ctx context.Context) map[string]string {
 }
 
 // Ready returns nil if API servers can call the webhooks. Conversion and the aggregated API do not
-// count: without them, webhooks still serve.
+// count: without them, webhooks still serve. Missing webhooks do not count either, so that they may
+// be installed after the pods are ready.
 func (i *Inspector) Ready() error {
 	switch message, checked := i.all()[reasonWebhooks]; {
 	case !checked:
@@ -127,7 +130,7 @@ func (i *Inspector) Collectors() []prometheus.Collector {
 	for _, reason := range reasons {
 		out = append(out, prometheus.NewGaugeFunc(prometheus.GaugeOpts{
 			Name:        "virtwright_certificate_problem",
-			Help:        "1 while there is a problem with the serving certificate, or while API servers do not trust it. Events of the pod and /readyz have details.",
+			Help:        "1 while there is a problem with the serving certificate, or while API servers do not trust it or have no webhooks. Events of the pod and /readyz have details.",
 			ConstLabels: prometheus.Labels{"reason": reason},
 		}, func() float64 {
 			if i.all()[reason] == "" {

@@ -118,6 +118,23 @@ func (t *TrustChecker) checkWebhooks(ctx context.Context) error {
 	return errors.Join(t.check(ctx, certificate, mutatingKind, t.Webhooks), t.check(ctx, certificate, validatingKind, t.Webhooks))
 }
 
+// checkPresent returns an error if API servers call no webhooks, and so store VMs as they are sent.
+func (t *TrustChecker) checkPresent(ctx context.Context) error {
+	var problems []error
+	for _, kind := range []schema.GroupVersionKind{mutatingKind, validatingKind} {
+		for _, name := range t.Webhooks {
+			object := newObject(kind)
+			switch err := t.Client.Get(ctx, types.NamespacedName{Name: name}, object); {
+			case client.IgnoreNotFound(err) != nil:
+				problems = append(problems, fmt.Errorf("%w %s %s: %w", errUnread, kind.Kind, name, err))
+			case err != nil || len(clientConfigs(object, t.Hosts)) == 0:
+				problems = append(problems, fmt.Errorf("%s %s is missing, or does not name this service, so API servers store VMs without virtwright: install it again", kind.Kind, name))
+			}
+		}
+	}
+	return errors.Join(problems...)
+}
+
 func (t *TrustChecker) checkOthers(ctx context.Context) error {
 	certificate, err := t.Certificate(nil)
 	if err != nil {

@@ -59,7 +59,14 @@ func TestCertManager(t *testing.T) {
 	i.CertManager("cainjector")
 	i.Eventually("it is ready once the bundle is right again", i.replica.Ready)
 
+	i.Must("", "delete", "mutatingwebhookconfiguration", "admission.virtwright.dev")
+	i.tells("WebhooksMissing", "MutatingWebhookConfiguration admission.virtwright.dev is missing")
+	if err := i.replica.Ready(); err != nil {
+		t.Errorf("webhooks that are missing do not stop a replica from serving: %v", err)
+	}
+
 	i.MustHelm("upgrade", release, folder, "--set", "certs.issuerRef.name=gone")
+	i.Must("", "get", "mutatingwebhookconfiguration", "admission.virtwright.dev")
 	i.tells("CertificateNotReady", "Issuer virtwright-system/gone not found: create it, or set certs.issuerRef to another issuer")
 	if err := i.replica.Ready(); err != nil {
 		t.Errorf("it has a certificate still, and should be ready: %v", err)

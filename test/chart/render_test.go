@@ -352,21 +352,28 @@ func TestImageRegistry(t *testing.T) {
 // Invalid values are rejected, with the name of the value and the valid ones.
 func TestNonsense(t *testing.T) {
 	for values, want := range map[string]string{
-		`mode="both"`:                   "at '/mode': value must be one of 'standalone', 'addon'",
-		`replica=3`:                     "additional properties 'replica' not allowed",
-		`replicas=0`:                    "at '/replicas': minimum: got 0, want 1",
-		`certs.mode="none"`:             "'cert-manager', 'self-signed', 'provided'",
-		`certs.mode="provided"`:         "certs.secretName: Required value",
-		`certs.duration="90 days"`:      "at '/certs/duration'",
-		`exceptions.maxDuration="90d"`:  "at '/exceptions/maxDuration'",
-		`shutdownDelay="2m"`:            "at '/shutdownDelay'", // pods are killed after a minute
-		`trustedUsers=["o'brien"]`:      "at '/trustedUsers/0'",
-		`featureGates=["HostDisk=on"]`:  "at '/featureGates/0'",
-		`image.digest="sha256:12"`:      "at '/image/digest'",
-		`imageRegistry="https://r"`:     "at '/imageRegistry'",
-		`extraArgs=["-v"]`:              "at '/extraArgs/0'",
-		`subresources.allowGet="yes"`:   "at '/subresources/allowGet': got string, want boolean",
-		`defaults.networkInterface="x"`: "at '/defaults/networkInterface'",
+		`mode="both"`:              "at '/mode': value must be one of 'standalone', 'addon'",
+		`replica=3`:                "additional properties 'replica' not allowed",
+		`replicas=0`:               "at '/replicas': minimum: got 0, want 1",
+		`certs.mode="none"`:        "'cert-manager', 'self-signed', 'provided'",
+		`certs.mode="provided"`:    "certs.secretName: Required value",
+		`certs.duration="90 days"`: "at '/certs/duration'",
+		`certs.issuerRef={"kind":"ClusterIssuer"}`:        "missing property 'name'",
+		`certs.duration="30m"`:                            "issues certificates for at least 1h",
+		`certs.renewBefore="2160h"`:                       "must be shorter than certs.duration, 2160h",
+		`certs={"mode":"self-signed","duration":"4381h"}`: "must be at most half of certs.selfSigned.caDuration, 8760h",
+		`certs={"mode":"self-signed","duration":"3h59m"}`: "certs.selfSigned.overlap: Invalid value: \"1h\": must be at most a quarter",
+		`image.repository="foo:1"`:                        "at '/image/repository'",
+		`serviceAccount.name="a..b"`:                      "at '/serviceAccount/name'",
+		`exceptions.maxDuration="90d"`:                    "at '/exceptions/maxDuration'",
+		`shutdownDelay="2m"`:                              "at '/shutdownDelay'", // pods are killed after a minute
+		`trustedUsers=["o'brien"]`:                        "at '/trustedUsers/0'",
+		`featureGates=["HostDisk=on"]`:                    "at '/featureGates/0'",
+		`image.digest="sha256:12"`:                        "at '/image/digest'",
+		`imageRegistry="https://r"`:                       "at '/imageRegistry'",
+		`extraArgs=["-v"]`:                                "at '/extraArgs/0'",
+		`subresources.allowGet="yes"`:                     "at '/subresources/allowGet': got string, want boolean",
+		`defaults.networkInterface="x"`:                   "at '/defaults/networkInterface'",
 	} {
 		if _, err := render(t, values); err == nil || !strings.Contains(err.Error(), want) {
 			t.Errorf("%s: want %q, got %v", values, want, err)

@@ -1,7 +1,7 @@
 {{- /* The name of all objects. The chart must not be installed into kube-system. */ -}}
 {{- define "virtwright.name" -}}
 {{- if eq .Release.Namespace "kube-system" }}{{ fail "namespace: Forbidden: virtwright excludes the VMs of its own namespace and may write any Lease there: install it into a namespace of its own, for example with --namespace virtwright-system --create-namespace" }}{{ end -}}
-{{- if contains .Chart.Name .Release.Name }}{{ .Release.Name | trunc 40 | trimSuffix "-" }}{{ else }}{{ printf "%s-%s" .Release.Name .Chart.Name | trunc 40 | trimSuffix "-" }}{{ end -}}
+{{- if contains .Chart.Name .Release.Name }}{{ .Release.Name | replace "." "-" | trunc 40 | trimSuffix "-" }}{{ else }}{{ printf "%s-%s" .Release.Name .Chart.Name | replace "." "-" | trunc 40 | trimSuffix "-" }}{{ end -}}
 {{- end }}
 
 {{- define "virtwright.labels" -}}
@@ -42,6 +42,32 @@ app.kubernetes.io/instance: {{ .Release.Name }}
 {{- define "virtwright.v1alpha2" -}}{{ if and (eq .Values.mode "standalone") .Values.apiVersions.v1alpha2 }}true{{ end }}{{- end }}
 
 {{- define "virtwright.subresources" -}}{{ if and (eq .Values.mode "standalone") .Values.subresources.enabled }}true{{ end }}{{- end }}
+
+{{- /* A duration of the values in seconds. */ -}}
+{{- define "virtwright.seconds" -}}
+{{- $from := toDate "2006" "2000" }}{{ sub (mustDateModify . $from | unixEpoch) (unixEpoch $from) }}
+{{- end }}
+
+{{- /* How long before the expiry of a certificate its renewal is overdue, in seconds. */ -}}
+{{- define "virtwright.overdue" -}}
+{{- if eq .Values.certs.mode "cert-manager" }}{{ min 604800 (div (include "virtwright.seconds" .Values.certs.renewBefore) 2) }}
+{{- else }}{{ min 604800 (div (include "virtwright.seconds" .Values.certs.duration) 6) }}
+{{- end }}
+{{- end }}
+
+{{- /* Rejects lifetimes that cert-manager or the manager would reject. */ -}}
+{{- define "virtwright.lifetimes" -}}
+{{- $certs := .Values.certs }}
+{{- $duration := include "virtwright.seconds" $certs.duration | int64 }}
+{{- $overlap := include "virtwright.seconds" $certs.selfSigned.overlap | int64 }}
+{{- if eq $certs.mode "cert-manager" }}
+{{- if lt $duration 3600 }}{{ fail (printf "certs.duration: Invalid value: %q: cert-manager issues certificates for at least 1h" $certs.duration) }}{{ end }}
+{{- if ge (include "virtwright.seconds" $certs.renewBefore | int64) $duration }}{{ fail (printf "certs.renewBefore: Invalid value: %q: must be shorter than certs.duration, %s" $certs.renewBefore $certs.duration) }}{{ end }}
+{{- else if eq $certs.mode "self-signed" }}
+{{- if gt (mul 2 $duration) (include "virtwright.seconds" $certs.selfSigned.caDuration | int64) }}{{ fail (printf "certs.duration: Invalid value: %q: must be at most half of certs.selfSigned.caDuration, %s" $certs.duration $certs.selfSigned.caDuration) }}{{ end }}
+{{- if gt (mul 4 $overlap) $duration }}{{ fail (printf "certs.selfSigned.overlap: Invalid value: %q: must be at most a quarter of certs.duration, %s" $certs.selfSigned.overlap $certs.duration) }}{{ end }}
+{{- end }}
+{{- end }}
 
 {{- /* Annotations by which cert-manager writes CA bundles. */ -}}
 {{- define "virtwright.injection" -}}
