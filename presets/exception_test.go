@@ -74,6 +74,23 @@ func (x *exceptional) resolve(object, old string) (stored string, warnings []str
 	return string(result), out.Warnings, nil
 }
 
+// starts verifies the instance of a stored VM.
+func (x *exceptional) starts(stored string) error {
+	x.Helper()
+	var vm map[string]any
+	if err := json.Unmarshal([]byte(stored), &vm); err != nil {
+		x.Fatal(err)
+	}
+	vmi := map[string]any{"metadata": vm["metadata"], "spec": in(vm, "spec.template")["spec"]}
+	raw, err := json.Marshal(vmi)
+	if err != nil {
+		x.Fatal(err)
+	}
+	return (&presets.Engine{}).VerifyApplied(x.Context(), x.snapshot, presets.Request{
+		Kind: presets.VirtualMachineInstance, Object: raw, Namespace: presets.Namespace{Name: "lab"},
+	})
+}
+
 const (
 	secureBoot = `{overrides: {spec: {template: {spec: {domain: {firmware: {bootloader: {efi: {secureBoot: true}}}}}}}}, forbid: [{path: spec.template.spec.domain.devices.rng}]}`
 	oldVM      = `{"metadata":{"name":"vm","namespace":"lab","labels":{"image":"old"}},"spec":{"template":{"spec":{"domain":{"devices":{"rng":{}}}}}}}`
@@ -111,6 +128,13 @@ func TestException(t *testing.T) {
 	if err != nil || !strings.Contains(after, `"secureBoot":true`) || strings.Contains(after, "exceptions") ||
 		!slices.Contains(warnings, "exception old has ended: preset cluster/secure-boot acts on this VM again") {
 		t.Errorf("%v %q %s", err, warnings, after)
+	}
+	// So the VM still starts, with the values of the preset.
+	if err := x.starts(after); err != nil {
+		t.Errorf("what may stay in the VM is rejected in its instance: %v", err)
+	}
+	if err := x.starts(strings.Replace(after, `"secureBoot":true`, `"secureBoot":false`, 1)); err == nil {
+		t.Error("an instance may lack the value of the preset")
 	}
 	// A reapply also applies it, and then forbid rules hold.
 	reapplied := strings.Replace(stored, `"annotations":{`, `"annotations":{"virtwright.dev/reapply":"1",`, 1)

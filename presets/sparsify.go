@@ -15,7 +15,8 @@ import (
 
 // A Sparse is an object without the leaves that presets and the platform give it anyway.
 type Sparse struct {
-	// Object is a part of the full object. A create of it stores the same, but for the record.
+	// Object is a part of the full object. A create of it stores the same, but for the record, and
+	// all presets match that match the full object.
 	Object map[string]any
 	// Kept are the leaves of Object, by path. Those that name the object are not counted, nor keys
 	// of elements that have other leaves.
@@ -24,8 +25,8 @@ type Sparse struct {
 	Given []Origin
 }
 
-// A KeptLeaf is a leaf that stays, because a create without it is rejected, or gives another
-// object.
+// A KeptLeaf is a leaf that stays, because a create without it is rejected, gives another object, or
+// is matched by fewer presets.
 type KeptLeaf struct {
 	Path provenance.Path
 	// Changed is a leaf that would be different, if possible Path; nil if the create is rejected.
@@ -34,11 +35,15 @@ type KeptLeaf struct {
 	By provenance.Source
 	// IsSameQuantity reports whether that value is equal, but written differently: 4096Mi and 4Gi.
 	IsSameQuantity bool
+	// Selects is the preset that would not match, if nothing would be different; nil for none.
+	Selects *Compiled
 }
 
 // Reason says why the leaf stays. It has no values, which may be secret.
 func (k KeptLeaf) Reason() string {
 	switch {
+	case k.Selects != nil:
+		return k.Selects.Ref + " would not match"
 	case k.Changed == nil:
 		return "without it, the object is rejected"
 	case !k.Changed.Equal(k.Path):
@@ -104,7 +109,7 @@ func (e *Engine) sparsifier(ctx context.Context, s *Snapshot, req Request) (*spa
 	if x.got, err = x.create(ctx, x.smallest); err != nil {
 		return nil, err
 	}
-	x.expanded, x.want = x.got.state.root, leavesByPath(x.got.state.root)
+	x.matched, x.expanded, x.want = x.got.Matched, x.got.state.root, leavesByPath(x.got.state.root)
 	x.list()
 	return x, x.begin(ctx)
 }
@@ -118,6 +123,7 @@ type sparsifier struct {
 	leftOut   map[string]bool // their paths
 	want      map[string]Leaf // of the expanded object, by path
 	expanded  map[string]any
+	matched   []*Compiled      // the presets that match it
 	smallest  map[string]any   // the manifest up to now
 	got       *Result          // of its create
 	needed    map[string]trial // the last one without a leaf, by its path
@@ -175,7 +181,11 @@ func (x *sparsifier) begin(ctx context.Context) error {
 			x.take(manifest, t)
 			return nil
 		}
-		missing := slices.DeleteFunc(x.changed(t), func(path string) bool { return before[path] || !x.leftOut[path] })
+		differ := x.changed(t)
+		if len(differ) == 0 && x.lost(t) != nil {
+			differ = slices.DeleteFunc(slices.Collect(maps.Keys(x.leftOut)), func(path string) bool { return !isMetadata(x.want[path].Path) })
+		}
+		missing := slices.DeleteFunc(differ, func(path string) bool { return before[path] || !x.leftOut[path] })
 		if selecting := slices.DeleteFunc(slices.Clone(missing), func(path string) bool { return !isMetadata(x.want[path].Path) }); len(selecting) > 0 {
 			missing = selecting
 		}
@@ -267,7 +277,22 @@ func (x *sparsifier) try(ctx context.Context, manifest map[string]any) (trial, e
 	if _, isRejected := errors.AsType[*Rejection](err); isRejected {
 		return trial{}, nil
 	}
-	return trial{isSame: err == nil && tree.Equal(x.expanded, got.state.root), got: got}, err
+	t := trial{got: got}
+	t.isSame = err == nil && tree.Equal(x.expanded, got.state.root) && x.lost(t) == nil
+	return t, err
+}
+
+// lost is a preset that matches the full object and not that of a trial. It gives nothing now, but
+// would no longer forbid, require or override.
+func (x *sparsifier) lost(t trial) *Compiled {
+	if t.got == nil {
+		return nil
+	}
+	i := slices.IndexFunc(x.matched, func(c *Compiled) bool { return !slices.Contains(t.got.Matched, c) })
+	if i < 0 {
+		return nil
+	}
+	return x.matched[i]
 }
 
 // changed are the paths of leaves that a trial changes; none if the create was rejected, or if only
@@ -301,7 +326,7 @@ func (x *sparsifier) kept(leaf Leaf, t trial) KeptLeaf {
 	if tree.Equal(vmschema.Value(t.got.state.root, leaf.Path), x.want[leaf.Path.String()].Value) {
 		changed := x.changed(t)
 		if len(changed) == 0 {
-			out.Changed = nil
+			out.Changed, out.Selects = nil, x.lost(t)
 			return out
 		}
 		out.Changed, _ = provenance.ParsePath(changed[0])

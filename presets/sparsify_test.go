@@ -1,9 +1,14 @@
 package presets
 
 import (
+	"fmt"
 	"testing"
 	"time"
 
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"sigs.k8s.io/yaml"
+
+	"github.com/virtwright/virtwright/api/v1alpha1"
 	"github.com/virtwright/virtwright/presets/provenance"
 	"github.com/virtwright/virtwright/presets/tree"
 	"github.com/virtwright/virtwright/presets/vmschema"
@@ -16,6 +21,9 @@ func TestLawSparsify(t *testing.T) {
 	checkLaw(t, func(t *testing.T, c lawCase) {
 		full := c.created(t, c.vm)
 		out := c.sparsify(t, full)
+		if lost := c.lost(t, full, out.Object); len(lost) > 0 {
+			t.Errorf("%v do not match the sparse VM\nfull %s\nsparse %s", lost, encode(full), encode(out.Object))
+		}
 		if got := c.created(t, out.Object); !tree.Equal(got, c.created(t, full)) {
 			t.Fatalf("it expands to something else\nfull %s\nsparse %s\ngives %s", encode(full), encode(out.Object), encode(got))
 		}
@@ -49,6 +57,60 @@ func (c lawCase) created(t *testing.T, vm map[string]any) map[string]any {
 	return roundTrip(out.state.root)
 }
 
+// lost are the presets that match a new VM, but not its sparse manifest.
+func (c lawCase) lost(t *testing.T, full, sparse map[string]any) (out []string) {
+	t.Helper()
+	matched := func(vm map[string]any) map[string]bool {
+		refs := map[string]bool{}
+		for _, p := range c.request(t, c.presets, Request{Kind: VirtualMachine, Object: encode(vm)}).Matched {
+			refs[p.Ref] = true
+		}
+		return refs
+	}
+	with := matched(sparse)
+	for ref := range matched(full) {
+		if !with[ref] {
+			out = append(out, ref)
+		}
+	}
+	return out
+}
+
+// A label by which a preset selects stays, though another preset gives the same label: a label that
+// a preset gives selects no presets.
+func TestSparsifyKeepsWhatPresetsMatch(t *testing.T) {
+	var all []*Compiled
+	for name, spec := range map[string]string{
+		"policy": `{match: {labels: {matchLabels: {level: high}}}, forbid: [{path: spec.template.spec.domain.devices.sound}]}`,
+		"labels": `{defaults: {metadata: {labels: {level: high, team: a}}}}`,
+	} {
+		p := &v1alpha1.ClusterVirtualMachinePreset{ObjectMeta: metav1.ObjectMeta{Name: name}}
+		if err := yaml.Unmarshal([]byte(spec), &p.Spec); err != nil {
+			t.Fatal(err)
+		}
+		compiled, errs := Compile(p)
+		if len(errs) > 0 {
+			t.Fatal(errs)
+		}
+		all = append(all, compiled)
+	}
+	out, err := (&Engine{}).Sparsify(t.Context(), NewSnapshot(all, nil), Request{
+		Kind: VirtualMachine, Namespace: Namespace{Name: "ns"},
+		Object: []byte(`{"metadata":{"name":"vm","labels":{"level":"high","team":"a"}},"spec":{"runStrategy":"Halted","template":{"spec":{"domain":{"devices":{}}}}}}`),
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if got := fmt.Sprint(vmschema.Value(out.Object, provenance.Of("metadata", "labels"))); got != "map[level:high]" {
+		t.Errorf("labels are %s", got)
+	}
+	for _, k := range out.Kept {
+		if k.Path.String() == "metadata.labels.level" && k.Reason() != "cluster/policy would not match" {
+			t.Errorf("it stays because %s", k.Reason())
+		}
+	}
+}
+
 func (c lawCase) sparsify(t *testing.T, vm map[string]any) *Sparse {
 	t.Helper()
 	out, err := c.engine.Sparsify(t.Context(), NewSnapshot(c.presets, nil).WithExceptions(c.exceptions, time.Now), Request{Kind: VirtualMachine, Object: encode(vm), Namespace: Namespace{Name: "ns"}})
@@ -78,7 +140,7 @@ func TestLawSparsifyIsMinimal(t *testing.T) {
 				count += set >> i & 1
 			}
 			if count < len(out.Kept) {
-				if tree.Equal(c.created(t, x.manifest()), want) {
+				if tree.Equal(c.created(t, x.manifest()), want) && len(c.lost(t, full, x.manifest())) == 0 {
 					larger++
 					t.Logf("%s is larger than %s", encode(out.Object), encode(x.manifest()))
 					break

@@ -32,6 +32,8 @@ type merger struct {
 	presetStorage []provenance.Path
 	// keptStorage lists those of presetStorage that presets would now change or remove.
 	keptStorage []provenance.Path
+	// excused are the presets whose rules the VM still breaks as an exception allowed that has ended.
+	excused []string
 }
 
 // A difference compares one field in both expansions: its values, and the nodes that record them.

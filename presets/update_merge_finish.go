@@ -74,9 +74,11 @@ func (m *merger) newProblems() field.ErrorList {
 		if m.only == nil && m.after.query.exceptionFor(m.after.snapshot, v.preset) != nil {
 			continue // it began after the last update of spec or labels
 		}
-		wasChecked := slices.Contains(m.before.enforced, v.preset) || wasExcepted(m.before.query.recordedExceptions, v.preset.Ref)
-		if !wasChecked || !v.isIn(m.old) {
+		isExcused := wasExcepted(m.before.query.recordedExceptions, v.preset.Ref)
+		if !isExcused && !slices.Contains(m.before.enforced, v.preset) || !v.isIn(m.old) {
 			problems = append(problems, v.problem)
+		} else if isExcused {
+			m.excused = append(m.excused, v.preset.Ref)
 		}
 	}
 	return problems
@@ -267,9 +269,13 @@ func (m *merger) mergeForbids() {
 	}
 }
 
-// stillForbids reports whether a recorded preset that only forbids stays in the record. It leaves
-// the record when the author's change stops it from matching.
+// stillForbids reports whether the rules of a recorded preset stay in the record. They leave it when
+// the author's change stops the preset from matching, and do not enter it while the VM keeps what an
+// exception allowed: VMIs are checked by the record.
 func (m *merger) stillForbids(s provenance.Source) bool {
+	if slices.Contains(m.excused, s.Preset) {
+		return false
+	}
 	if slices.Contains(m.only, s.Preset) {
 		return slices.Contains(m.after.record.Sources, s)
 	}

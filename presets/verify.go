@@ -136,7 +136,7 @@ func (c *verification) isApplied(r *mergeState, p provenance.Path, preset *Compi
 func (c *verification) forbidden() field.ErrorList {
 	var presets []*Compiled
 	for _, s := range c.record.Sources {
-		if preset := c.preset(s); preset != nil && !slices.Contains(presets, preset) {
+		if preset := c.preset(s); s.Role == provenance.Forbid && preset != nil {
 			presets = append(presets, preset)
 		}
 	}

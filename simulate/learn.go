@@ -60,10 +60,17 @@ func Learn(ctx context.Context, objects []manifest.Object, settings Settings, o 
 	if o.Taken == nil {
 		o.Taken = map[string]bool{}
 	}
+	o.Read = map[string]bool{}
 	for p := range c.snapshot.All() {
 		name, _ := presets.SplitRef(p.Ref)
 		o.Taken[name] = true
 		o.Below = min(o.Below, int(p.Priority))
+		if vms, _ := p.Selectors(); vms != nil {
+			terms, _ := vms.Requirements()
+			for _, term := range terms {
+				o.Read[term.Key()] = true
+			}
+		}
 	}
 	o.Check = func(p v1alpha1.Preset) error {
 		raw, err := json.Marshal(p)

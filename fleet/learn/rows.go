@@ -185,7 +185,7 @@ func (f *fleet) isLearned(r row, leaf presets.Leaf, text string) bool {
 		}
 		key := leaf.Path[len(at)].Name
 		onVM := r.Kind == presets.VirtualMachine && len(at) == len(templateLabels) && r.labels[key] == leaf.Value
-		return onVM || f.selecting != nil && !f.selecting[key]
+		return onVM || f.selecting != nil && !f.selecting[key] && !f.Read[key]
 	}
 	return !mayBeSecret(leaf, text) && !slices.ContainsFunc(kept, leaf.Path.HasPrefix)
 }
