@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"regexp"
 	"slices"
+	"strings"
 
 	"k8s.io/apimachinery/pkg/util/validation/field"
 	"k8s.io/utils/ptr"
@@ -54,6 +55,9 @@ func (g *guest) timers(t *kubevirtv1.Timer) []libvirtxml.DomainTimer {
 	var out []libvirtxml.DomainTimer
 	at := field.NewPath("spec", "domain", "clock", "timer")
 	add := func(name string, enabled *bool, policy string, policies []string) {
+		if isOn := ptr.Deref(enabled, true); isOn && g.arch.name != "amd64" && name != "rtc" && name != "pit" {
+			g.reject(field.Forbidden(at.Child(strings.TrimSuffix(name, "clock")), "guests of "+g.arch.name+" do not have it; remove it"))
+		}
 		g.oneOf(at.Child(name, "tickPolicy"), policy, policies)
 		out = append(out, libvirtxml.DomainTimer{Name: name, TickPolicy: policy, Present: yesNo(ptr.Deref(enabled, true))})
 	}

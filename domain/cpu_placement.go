@@ -177,8 +177,31 @@ func (h *host) rejectDedicatedOnly(c *kubevirtv1.CPU) {
 	}
 }
 
-// cpuMask is a list of virtual CPUs in which ^ excludes one.
-var cpuMask = regexp.MustCompile(`^\^?[0-9]+(-[0-9]+)?(,\^?[0-9]+(-[0-9]+)?)*$`)
+// cpuMask is a list of virtual CPUs in which ^ excludes one that was listed before.
+var cpuMask = regexp.MustCompile(`^(\^?[0-9]+|[0-9]+-[0-9]+)(,(\^?[0-9]+|[0-9]+-[0-9]+))*$`)
+
+// masked returns the virtual CPUs of a mask of up to count; false if it names another, or none.
+func masked(mask string, count uint64) bool {
+	listed := map[uint64]bool{}
+	for part := range strings.SplitSeq(mask, ",") {
+		text, excluded := strings.CutPrefix(part, "^")
+		first, last, isRange := strings.Cut(text, "-")
+		if !isRange {
+			last = first
+		}
+		from, err1 := strconv.ParseUint(first, 10, 32)
+		to, err2 := strconv.ParseUint(last, 10, 32)
+		if err1 != nil || err2 != nil || from > to || to >= count {
+			return false
+		}
+		for id := from; id <= to; id++ {
+			if listed[id] = true; excluded {
+				delete(listed, id)
+			}
+		}
+	}
+	return len(listed) > 0
+}
 
 // realtime gives virtual CPUs real-time priority. In KubeVirt, virt-handler does it outside the
 // domain.
@@ -186,15 +209,15 @@ func (h *host) realtime(c *kubevirtv1.CPU) {
 	if c.Realtime == nil {
 		return
 	}
-	mask := strings.TrimSpace(c.Realtime.Mask)
+	mask, count := strings.TrimSpace(c.Realtime.Mask), uint64(max(c.Sockets, 1))*uint64(max(c.Cores, 1))*uint64(max(c.Threads, 1))
 	if mask == "" {
 		mask = "0"
-		if n := max(c.Sockets, 1) * max(c.Cores, 1) * max(c.Threads, 1); n > 1 {
-			mask = fmt.Sprintf("0-%d", n-1)
+		if count > 1 {
+			mask = fmt.Sprintf("0-%d", count-1)
 		}
 	}
-	if !cpuMask.MatchString(mask) {
-		h.reject(field.Invalid(field.NewPath("spec", "domain", "cpu", "realtime", "mask"), c.Realtime.Mask, "must be a list of virtual CPUs such as 0-3,^1"))
+	if !cpuMask.MatchString(mask) || !masked(mask, count) {
+		h.reject(field.Invalid(field.NewPath("spec", "domain", "cpu", "realtime", "mask"), c.Realtime.Mask, fmt.Sprintf("must be a list of the virtual CPUs 0 to %d, such as 0-3,^1", count-1)))
 		return
 	}
 	h.domain.CPUTune.VCPUSched = []libvirtxml.DomainCPUTuneVCPUSched{{VCPUs: mask, Scheduler: "fifo", Priority: new(1)}}

@@ -87,7 +87,7 @@ func (g *guest) disk(d *kubevirtv1.Disk, at *field.Path, names *diskNames) *libv
 }
 
 // diskBuses returns the buses of a device. libvirt rejects CD drives on virtio and LUNs on sata or
-// usb; only amd64 has sata.
+// usb, and QEMU rejects LUNs on virtio since virtio 1.0; only amd64 has sata.
 func (g *guest) diskBuses(device string) []string {
 	amd64 := g.arch.name == "amd64"
 	switch {
@@ -97,8 +97,10 @@ func (g *guest) diskBuses(device string) []string {
 		return []string{"scsi"}
 	case device == "disk" && amd64:
 		return []string{"sata", "scsi", "usb", "virtio"}
-	default:
+	case device == "disk":
 		return []string{"scsi", "virtio"}
+	default:
+		return []string{"scsi"}
 	}
 }
 

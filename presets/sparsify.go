@@ -25,8 +25,8 @@ type Sparse struct {
 	Given []Origin
 }
 
-// A KeptLeaf is a leaf that stays, because a create without it is rejected, gives another object, or
-// is matched by fewer presets.
+// A KeptLeaf is a leaf that stays, because a create without it is rejected, gives another object,
+// or is matched by fewer presets.
 type KeptLeaf struct {
 	Path provenance.Path
 	// Changed is a leaf that would be different, if possible Path; nil if the create is rejected.

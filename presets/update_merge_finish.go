@@ -146,8 +146,8 @@ func (m *merger) storeRecord() error {
 	return nil
 }
 
-// hasNewSources reports whether other presets give fields, forbid or require than before. The values
-// may be equal: the author may leave fields to presets that give the same.
+// hasNewSources reports whether other presets give fields, forbid or require than before. The
+// values may be equal: the author may leave fields to presets that give the same.
 func (m *merger) hasNewSources() bool {
 	stored, err := provenance.Decode(m.recordText) // u.record is the result now
 	if err != nil {
@@ -269,9 +269,9 @@ func (m *merger) mergeForbids() {
 	}
 }
 
-// stillForbids reports whether the rules of a recorded preset stay in the record. They leave it when
-// the author's change stops the preset from matching, and do not enter it while the VM keeps what an
-// exception allowed: VMIs are checked by the record.
+// stillForbids reports whether the rules of a recorded preset stay in the record. They leave it
+// when the author's change stops the preset from matching, and do not enter it while the VM keeps
+// what an exception allowed: VMIs are checked by the record.
 func (m *merger) stillForbids(s provenance.Source) bool {
 	if slices.Contains(m.excused, s.Preset) {
 		return false

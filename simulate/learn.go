@@ -60,17 +60,11 @@ func Learn(ctx context.Context, objects []manifest.Object, settings Settings, o 
 	if o.Taken == nil {
 		o.Taken = map[string]bool{}
 	}
-	o.Read = map[string]bool{}
+	o.Read = c.selectorLabels()
 	for p := range c.snapshot.All() {
 		name, _ := presets.SplitRef(p.Ref)
 		o.Taken[name] = true
 		o.Below = min(o.Below, int(p.Priority))
-		if vms, _ := p.Selectors(); vms != nil {
-			terms, _ := vms.Requirements()
-			for _, term := range terms {
-				o.Read[term.Key()] = true
-			}
-		}
 	}
 	o.Check = func(p v1alpha1.Preset) error {
 		raw, err := json.Marshal(p)
@@ -101,6 +95,20 @@ func Learn(ctx context.Context, objects []manifest.Object, settings Settings, o 
 		out.Proposals = nil
 	}
 	return out, nil
+}
+
+// selectorLabels are the labels of VMs by which presets select.
+func (c *Cluster) selectorLabels() map[string]bool {
+	out := map[string]bool{}
+	for p := range c.snapshot.All() {
+		if vms, _ := p.Selectors(); vms != nil {
+			terms, _ := vms.Requirements()
+			for _, term := range terms {
+				out[term.Key()] = true
+			}
+		}
+	}
+	return out
 }
 
 // total is the number of fields of sparse VMs, and of presets with their conditions and fields.

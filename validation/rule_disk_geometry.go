@@ -22,7 +22,11 @@ var diskGeometryRules = []Rule{{
 	Requirement: "A cdrom is not on the virtio bus.",
 	Check: forEach(disksOf, func(vm *ExpandedVM, r *Report, i int, disk *kubevirtv1.Disk) {
 		if bus, target := busOf(disk); target == "cdrom" && bus == busVirtio {
-			r.Add(field.Invalid(vm.diskPath(i, "cdrom", "bus"), bus, "must be sata, scsi or usb: a cdrom cannot be on the virtio bus"))
+			buses := "sata, scsi or usb"
+			if arch := vm.Architecture(); arch == "arm64" || arch == "s390x" { // where virtio is the default
+				buses = busSCSI
+			}
+			r.Add(field.Invalid(vm.diskPath(i, "cdrom", "bus"), bus, "must be "+buses+": a cdrom cannot be on the virtio bus"))
 		}
 	}),
 }, {

@@ -159,8 +159,12 @@ func (o *adoptCommand) steps(ctx context.Context, s streams) ([]step, *simulate.
 	if err != nil {
 		return nil, nil, err
 	}
+	namespaces := simulate.NewSurvey(own, namespace).Namespaces
+	if *o.connection.flags.Namespace != "" && !slices.Contains(namespaces, namespace) {
+		return nil, nil, fmt.Errorf("no VirtualMachine of namespace %s in %s", namespace, presets.EscapeLine(o.folder))
+	}
 	o.all = o.all || slices.ContainsFunc(own, func(m manifest.Object) bool { return m.Kind == v1alpha1.KindClusterVirtualMachinePreset }) ||
-		slices.ContainsFunc(simulate.NewSurvey(own, namespace).Namespaces, func(n string) bool { return n != namespace })
+		slices.ContainsFunc(namespaces, func(n string) bool { return n != namespace })
 	cluster, err := o.stored(ctx, s, nil, own)
 	if err != nil {
 		return nil, nil, err

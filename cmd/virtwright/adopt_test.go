@@ -46,6 +46,7 @@ func TestAdopt(t *testing.T) {
 	}
 	expect(adopt("--enforce"), "audit next 0 of 1 preset", "Error: cannot set mode Enforce: step audit is not done")
 	file := filepath.Join(folder, "presets", "default", "every-vm.yaml")
+	expect(call(t, "", "adopt", folder, "--kubeconfig", g.Kubeconfig(), "-n", "gone"), "Error: no VirtualMachine of namespace gone in fleet")
 	replaceIn(t, file, "  namespace: default\n", "")
 	expect(adopt().fine(t), "audit next 0 of 1 preset", "enforce - 0 of 1 preset")
 	elsewhere := call(t, "", "adopt", folder, "--kubeconfig", g.Kubeconfig(), "-n", "kube-public")

@@ -12,6 +12,7 @@ import (
 
 	"github.com/spf13/cobra"
 	appsv1 "k8s.io/api/apps/v1"
+	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime"
@@ -159,11 +160,15 @@ func isRevisionOf(preset *unstructured.Unstructured, name string, number int64, 
 		of.GetKind() == preset.GetKind() && of.GetName() == preset.GetName() && of.GetNamespace() == preset.GetNamespace()
 }
 
-// authored returns the metadata of a preset without what API servers add.
+// authored returns the metadata of a preset without what API servers and kubectl add.
 func authored(preset *unstructured.Unstructured) map[string]any {
 	meta, _, _ := unstructured.NestedMap(preset.Object, "metadata")
 	for _, key := range []string{"uid", "resourceVersion", "generation", "creationTimestamp", "managedFields", "selfLink"} {
 		delete(meta, key)
+	}
+	annotations, _ := meta["annotations"].(map[string]any)
+	if delete(annotations, corev1.LastAppliedConfigAnnotation); len(annotations) == 0 {
+		delete(meta, "annotations")
 	}
 	return meta
 }
@@ -182,16 +187,30 @@ func revisionOf(all []presetRevision, ref string, number int64) (presetRevision,
 // manifest has the spec of the revision, with the labels and annotations of the present preset.
 func (r presetRevision) manifest() map[string]any {
 	from := &unstructured.Unstructured{Object: r.object}
-	return map[string]any{"apiVersion": from.GetAPIVersion(), "kind": from.GetKind(), "metadata": authored(from), "spec": r.object["spec"]}
+	spec := r.object["spec"]
+	if p, err := r.preset(); err == nil { // with the same fields as other revisions: none that are zero
+		if same, err := runtime.DefaultUnstructuredConverter.ToUnstructured(p); err == nil {
+			spec = same["spec"]
+		}
+	}
+	return map[string]any{"apiVersion": from.GetAPIVersion(), "kind": from.GetKind(), "metadata": authored(from), "spec": spec}
 }
 
-func (r presetRevision) compile() (*presets.Compiled, error) {
+func (r presetRevision) preset() (v1alpha1.Preset, error) {
 	var p v1alpha1.Preset = &v1alpha1.ClusterVirtualMachinePreset{}
 	if (&unstructured.Unstructured{Object: r.object}).GetNamespace() != "" {
 		p = &v1alpha1.VirtualMachinePreset{}
 	}
-	if err := runtime.DefaultUnstructuredConverter.FromUnstructured(r.manifest(), p); err != nil {
+	if err := runtime.DefaultUnstructuredConverter.FromUnstructured(r.object, p); err != nil {
 		return nil, fmt.Errorf("cannot read revision %d: %w", r.number, err)
+	}
+	return p, nil
+}
+
+func (r presetRevision) compile() (*presets.Compiled, error) {
+	p, err := r.preset()
+	if err != nil {
+		return nil, err
 	}
 	compiled, problems := presets.Compile(p)
 	return compiled, problems.ToAggregate()

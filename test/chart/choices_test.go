@@ -6,7 +6,8 @@ import (
 	"testing"
 )
 
-// The CRD is kept, so its conversion is disabled before its webhook goes, whoever installed the CRD.
+// The CRD is kept, so its conversion is disabled before its webhook goes, even if the release did
+// not install it.
 func TestRetires(t *testing.T) {
 	objects, err := render(t, `apiVersions.v1alpha2=true`, `crds.enabled=false`)
 	if err != nil {
