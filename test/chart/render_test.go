@@ -26,6 +26,7 @@ func matrix() map[string][]string {
 		"launchers": {`launcher={"image":{"repository":"example/launcher","tag":"2"},"imagePullSecrets":["pull"],"imageVolumes":true}`, `kvm.resource=""`},
 		"versions":  {`apiVersions.v1alpha2=true`},
 		"theirs":    {`mode="addon"`, `apiVersions.v1alpha2=true`},
+		"emptied":   {`apiVersions.v1alpha2=true`, `affinity=null`, `resources=null`, `podLabels=null`, `nodeSelector=null`, `metrics.dashboard={"enabled":true,"labels":null}`},
 		"bare":      {`crds.enabled=false`, `subresources.enabled=false`, `aggregateRoles=false`},
 	}
 	for _, mode := range []string{"standalone", "addon"} {
@@ -369,11 +370,13 @@ func TestNonsense(t *testing.T) {
 		`shutdownDelay="2m"`:                              "at '/shutdownDelay'", // pods are killed after a minute
 		`trustedUsers=["o'brien"]`:                        "at '/trustedUsers/0'",
 		`featureGates=["HostDisk=on"]`:                    "at '/featureGates/0'",
-		`image.digest="sha256:12"`:                        "at '/image/digest'",
-		`imageRegistry="https://r"`:                       "at '/imageRegistry'",
-		`extraArgs=["-v"]`:                                "at '/extraArgs/0'",
-		`subresources.allowGet="yes"`:                     "at '/subresources/allowGet': got string, want boolean",
-		`defaults.networkInterface="x"`:                   "at '/defaults/networkInterface'",
+		`featureGates=["HostDisk","HostDisk=false"]`:      "featureGates: Duplicate value",
+		`image=null`:                    "missing property 'image'",
+		`image.digest="sha256:12"`:      "at '/image/digest'",
+		`imageRegistry="https://r"`:     "at '/imageRegistry'",
+		`extraArgs=["-v"]`:              "at '/extraArgs/0'",
+		`subresources.allowGet="yes"`:   "at '/subresources/allowGet': got string, want boolean",
+		`defaults.networkInterface="x"`: "at '/defaults/networkInterface'",
 	} {
 		if _, err := render(t, values); err == nil || !strings.Contains(err.Error(), want) {
 			t.Errorf("%s: want %q, got %v", values, want, err)

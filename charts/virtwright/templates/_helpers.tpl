@@ -135,7 +135,7 @@ tolerations:
 image: {{ include "virtwright.image" . }}
 imagePullPolicy: {{ .Values.image.pullPolicy }}
 resources:
-  {{- toYaml .Values.resources | nindent 2 }}
+  {{- toYaml (.Values.resources | default dict) | nindent 2 }}
 securityContext:
   allowPrivilegeEscalation: false
   readOnlyRootFilesystem: true
