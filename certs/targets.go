@@ -120,6 +120,9 @@ func (t *TrustChecker) checkWebhooks(ctx context.Context) error {
 
 // checkPresent returns an error if API servers call no webhooks, and so store VMs as they are sent.
 func (t *TrustChecker) checkPresent(ctx context.Context) error {
+	if len(t.Hosts) == 0 {
+		return nil // it is not known how they call this process
+	}
 	var problems []error
 	for _, kind := range []schema.GroupVersionKind{mutatingKind, validatingKind} {
 		for _, name := range t.Webhooks {

@@ -12,9 +12,7 @@ import (
 
 var featurePolicies = []string{"force", "require", "optional", "disable", "forbid"}
 
-// maxVCPUs is QEMU's limit for guests of q35, since version 9.0. Limits of older machine types, 288
-// or 1024, are checked by libvirt when it defines the domain: only the host knows the machine type
-// behind an alias.
+// maxVCPUs is more than the CPUs of a host that QEMU can use.
 const maxVCPUs = 4096
 
 // cpu sets the guest's CPUs. A model like the host's is left to the host. As in KubeVirt,

@@ -180,9 +180,12 @@ func (h *host) rejectDedicatedOnly(c *kubevirtv1.CPU) {
 // cpuMask is a list of virtual CPUs in which ^ excludes one that was listed before.
 var cpuMask = regexp.MustCompile(`^(\^?[0-9]+|[0-9]+-[0-9]+)(,(\^?[0-9]+|[0-9]+-[0-9]+))*$`)
 
+// maxMask is the length of a mask of single CPUs.
+const maxMask = 5 * maxVCPUs
+
 // masked returns the virtual CPUs of a mask of up to count; false if it names another, or none.
 func masked(mask string, count uint64) bool {
-	listed := map[uint64]bool{}
+	listed := make([]bool, min(count, maxVCPUs))
 	for part := range strings.SplitSeq(mask, ",") {
 		text, excluded := strings.CutPrefix(part, "^")
 		first, last, isRange := strings.Cut(text, "-")
@@ -191,16 +194,14 @@ func masked(mask string, count uint64) bool {
 		}
 		from, err1 := strconv.ParseUint(first, 10, 32)
 		to, err2 := strconv.ParseUint(last, 10, 32)
-		if err1 != nil || err2 != nil || from > to || to >= count {
+		if err1 != nil || err2 != nil || from > to || to >= uint64(len(listed)) {
 			return false
 		}
 		for id := from; id <= to; id++ {
-			if listed[id] = true; excluded {
-				delete(listed, id)
-			}
+			listed[id] = !excluded
 		}
 	}
-	return len(listed) > 0
+	return slices.Contains(listed, true)
 }
 
 // realtime gives virtual CPUs real-time priority. In KubeVirt, virt-handler does it outside the
@@ -216,7 +217,7 @@ func (h *host) realtime(c *kubevirtv1.CPU) {
 			mask = fmt.Sprintf("0-%d", count-1)
 		}
 	}
-	if !cpuMask.MatchString(mask) || !masked(mask, count) {
+	if len(mask) > maxMask || !cpuMask.MatchString(mask) || !masked(mask, count) {
 		h.reject(field.Invalid(field.NewPath("spec", "domain", "cpu", "realtime", "mask"), c.Realtime.Mask, fmt.Sprintf("must be a list of the virtual CPUs 0 to %d, such as 0-3,^1", count-1)))
 		return
 	}

@@ -50,7 +50,7 @@ func TestAssumedFactsAreEnough(t *testing.T) {
 		"a pool of I/O threads": "{domain: {cpu: {cores: 4, dedicatedCpuPlacement: true}, ioThreadsPolicy: supplementalPool, ioThreads: {supplementalPoolThreadCount: 64}}}",
 		"all of it": `{domain: {cpu: {cores: 2, threads: 2, dedicatedCpuPlacement: true, isolateEmulatorThread: true},
 			ioThreadsPolicy: supplementalPool, ioThreads: {supplementalPoolThreadCount: 2}}}`,
-		"the most CPUs": "{domain: {cpu: {cores: 4096, dedicatedCpuPlacement: true, isolateEmulatorThread: true}, ioThreadsPolicy: supplementalPool, ioThreads: {supplementalPoolThreadCount: 64}}}",
+		"the most CPUs": "{domain: {cpu: {cores: 255, dedicatedCpuPlacement: true, isolateEmulatorThread: true}, ioThreadsPolicy: supplementalPool, ioThreads: {supplementalPoolThreadCount: 64}}}",
 		"a lun":         "{domain: {devices: {disks: [{name: l, lun: {bus: scsi}}]}}, volumes: [{name: l, persistentVolumeClaim: {claimName: l}}]}",
 		"a context ID":  "{domain: {devices: {autoattachVSOCK: true}}}",
 	} {

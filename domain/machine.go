@@ -44,7 +44,8 @@ var architectures = []*architecture{
 		virtio: "virtio-non-transitional", transitional: "virtio-transitional", panics: []string{"", "hyperv", "isa", "pvpanic"},
 		video: "vga", videos: []string{"bochs", "cirrus", "none", "qxl", "ramfb", "vga", "virtio"},
 		smbios: true, acpi: true, hyperv: true, optionROM: true, watchdog: "i6300esb",
-		machines: []string{"q35", "pc-q35", i440FX}, versioned: "pc-q35-7.2", vcpus: maxVCPUs, pci: pciOfQ35,
+		machines: []string{"q35", "pc-q35", i440FX}, versioned: "pc-q35-7.2", vcpus: 255, // libvirt demands an IOMMU for more
+		pci: pciOfQ35,
 		firmware: []Firmware{
 			{Architecture: "amd64", Code: "/usr/share/OVMF/OVMF_CODE_4M.fd", Vars: "/usr/share/OVMF/OVMF_VARS_4M.fd"},
 			{Architecture: "amd64", Code: "/usr/share/OVMF/OVMF_CODE_4M.ms.fd", Vars: "/usr/share/OVMF/OVMF_VARS_4M.ms.fd", Secure: true},

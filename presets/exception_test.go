@@ -136,6 +136,21 @@ func TestException(t *testing.T) {
 	if err := x.starts(strings.Replace(after, `"secureBoot":true`, `"secureBoot":false`, 1)); err == nil {
 		t.Error("an instance may lack the value of the preset")
 	}
+	// So it does after a reapply of the preset alone, and the rule holds again once it is kept.
+	alone, _, err := x.resolve(strings.Replace(after, `"annotations":{`, `"annotations":{"virtwright.dev/reapply":"only:cluster/secure-boot 1",`, 1), after)
+	if err == nil {
+		err = x.starts(alone)
+	}
+	if err != nil {
+		t.Errorf("after a reapply of the preset: %v", err)
+	}
+	repaired, _, err := x.resolve(strings.Replace(after, `"rng":{}`, ``, 1), after)
+	if err != nil || x.starts(repaired) != nil {
+		t.Errorf("the repaired VM: %v", err)
+	}
+	if err := x.starts(strings.Replace(repaired, `"devices":{`, `"devices":{"rng":{}`, 1)); err == nil {
+		t.Error("an instance may break a rule that its VM keeps again")
+	}
 	// A reapply also applies it, and then forbid rules hold.
 	reapplied := strings.Replace(stored, `"annotations":{`, `"annotations":{"virtwright.dev/reapply":"1",`, 1)
 	if _, _, err := x.resolve(reapplied, stored); !errors.As(err, &rejection) {

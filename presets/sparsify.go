@@ -1,12 +1,14 @@
 package presets
 
 import (
+	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
 	"fmt"
 	"maps"
 	"slices"
+	"sort"
 
 	"github.com/virtwright/virtwright/presets/provenance"
 	"github.com/virtwright/virtwright/presets/tree"
@@ -183,7 +185,9 @@ func (x *sparsifier) begin(ctx context.Context) error {
 		}
 		differ := x.changed(t)
 		if len(differ) == 0 && x.lost(t) != nil {
-			differ = slices.DeleteFunc(slices.Collect(maps.Keys(x.leftOut)), func(path string) bool { return !isMetadata(x.want[path].Path) })
+			if differ, err = x.matching(ctx, before); err != nil {
+				return err
+			}
 		}
 		missing := slices.DeleteFunc(differ, func(path string) bool { return before[path] || !x.leftOut[path] })
 		if selecting := slices.DeleteFunc(slices.Clone(missing), func(path string) bool { return !isMetadata(x.want[path].Path) }); len(selecting) > 0 {
@@ -194,6 +198,29 @@ func (x *sparsifier) begin(ctx context.Context) error {
 	}
 	x.leftOut = before
 	return nil
+}
+
+// matching is a leaf by which presets match that otherwise would not: without it and those before
+// it, one of them is lost.
+func (x *sparsifier) matching(ctx context.Context, before map[string]bool) ([]string, error) {
+	var out []string
+	for _, leaf := range x.leaves {
+		if path := leaf.Path.String(); x.leftOut[path] && !before[path] {
+			out = append(out, path)
+		}
+	}
+	var failed error
+	n := sort.Search(len(out), func(n int) bool {
+		x.leave(false, out[:n+1])
+		t, err := x.try(ctx, x.manifest())
+		x.leave(true, out[:n+1])
+		failed = cmp.Or(failed, err)
+		return err != nil || t.got != nil && x.lost(t) == nil
+	})
+	if failed != nil || n == len(out) {
+		return nil, failed
+	}
+	return out[n : n+1], nil
 }
 
 func isMetadata(p provenance.Path) bool {

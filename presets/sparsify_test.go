@@ -111,6 +111,33 @@ func TestSparsifyKeepsWhatPresetsMatch(t *testing.T) {
 	}
 }
 
+// A preset that only forbids may match by a field that another preset gives: this field stays, and
+// no others.
+func TestSparsifyKeepsFieldsOfConditions(t *testing.T) {
+	var all []*Compiled
+	for name, spec := range map[string]string{
+		"policy": `{match: {conditions: [{name: large, expression: "object.spec.template.spec.domain.?cpu.?cores.orValue(0) >= 2"}]}, forbid: [{path: spec.template.spec.domain.devices.sound}]}`,
+		"size":   `{defaults: {spec: {template: {spec: {hostname: a, domain: {cpu: {cores: 4, threads: 2}, memory: {guest: 1Gi}}}}}}}`,
+	} {
+		p := &v1alpha1.ClusterVirtualMachinePreset{ObjectMeta: metav1.ObjectMeta{Name: name}}
+		if err := yaml.Unmarshal([]byte(spec), &p.Spec); err != nil {
+			t.Fatal(err)
+		}
+		compiled, errs := Compile(p)
+		if len(errs) > 0 {
+			t.Fatal(errs)
+		}
+		all = append(all, compiled)
+	}
+	got, err := (&Engine{}).Abridge(t.Context(), NewSnapshot(all, nil), Request{
+		Kind: VirtualMachine, Namespace: Namespace{Name: "ns"},
+		Object: []byte(`{"metadata":{"name":"vm"},"spec":{"runStrategy":"Halted","template":{"spec":{"hostname":"a","domain":{"cpu":{"cores":4,"threads":2},"memory":{"guest":"1Gi"},"devices":{}}}}}}`),
+	})
+	if want := `{"metadata":{"name":"vm"},"spec":{"runStrategy":"Halted","template":{"spec":{"domain":{"cpu":{"cores":4}}}}}}`; err != nil || string(encode(got)) != want {
+		t.Errorf("%v: got %s, want %s", err, encode(got), want)
+	}
+}
+
 func (c lawCase) sparsify(t *testing.T, vm map[string]any) *Sparse {
 	t.Helper()
 	out, err := c.engine.Sparsify(t.Context(), NewSnapshot(c.presets, nil).WithExceptions(c.exceptions, time.Now), Request{Kind: VirtualMachine, Object: encode(vm), Namespace: Namespace{Name: "ns"}})

@@ -32,7 +32,7 @@ type merger struct {
 	presetStorage []provenance.Path
 	// keptStorage lists those of presetStorage that presets would now change or remove.
 	keptStorage []provenance.Path
-	// excused are the presets whose rules the VM breaks as an ended exception allowed.
+	// excused are presets whose rules the VM breaks as before, and that are not recorded for them.
 	excused []string
 }
 

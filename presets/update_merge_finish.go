@@ -34,6 +34,7 @@ func (m *merger) finish() (*Result, error) {
 	m.collectNews()
 	effects, notes := r.effects(), m.notes()
 	r.forgetAbsent(r.record.Root(), r.root, vmschema.VM())
+	m.mergeRepaired()
 	r.record.DropUnused(m.stillForbids)
 	if m.only != nil { // there and back is the same record
 		r.record.Reorder(m.after.record.Sources)
@@ -74,10 +75,10 @@ func (m *merger) newProblems() field.ErrorList {
 		if m.only == nil && m.after.query.exceptionFor(m.after.snapshot, v.preset) != nil {
 			continue // it began after the last update of spec or labels
 		}
-		isExcused := wasExcepted(m.before.query.recordedExceptions, v.preset.Ref)
-		if !isExcused && !slices.Contains(m.before.enforced, v.preset) || !v.isIn(m.old) {
+		wasChecked := slices.Contains(m.before.enforced, v.preset) || wasExcepted(m.before.query.recordedExceptions, v.preset.Ref)
+		if !wasChecked || !v.isIn(m.old) {
 			problems = append(problems, v.problem)
-		} else if isExcused {
+		} else if stored, err := provenance.DecodeSources(m.recordText); err != nil || !enforcers(stored)[v.preset.Ref] {
 			m.excused = append(m.excused, v.preset.Ref)
 		}
 	}
@@ -269,9 +270,20 @@ func (m *merger) mergeForbids() {
 	}
 }
 
+// mergeRepaired records presets whose rules the stored VM broke, and the merged one keeps.
+func (m *merger) mergeRepaired() {
+	recorded := enforcers(m.result.record)
+	for _, c := range m.after.enforced {
+		one := []*Compiled{c}
+		if !recorded[c.Ref] && c.HasRules() && len((&mergeState{root: m.old}).violations(one)) > 0 && len(m.result.violations(one)) == 0 {
+			m.result.record.AddSource(c.source(provenance.Forbid))
+		}
+	}
+}
+
 // stillForbids reports whether the rules of a recorded preset stay in the record. They leave it
-// when the author's change stops the preset from matching, and do not enter it while the VM keeps
-// what an exception allowed: VMIs are checked by the record.
+// when the author's change stops the preset from matching. They do not enter it while the VM keeps
+// what breaks them and was there before: VMIs are checked by the record.
 func (m *merger) stillForbids(s provenance.Source) bool {
 	if slices.Contains(m.excused, s.Preset) {
 		return false

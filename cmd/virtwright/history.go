@@ -187,13 +187,19 @@ func revisionOf(all []presetRevision, ref string, number int64) (presetRevision,
 // manifest has the spec of the revision, with the labels and annotations of the present preset.
 func (r presetRevision) manifest() map[string]any {
 	from := &unstructured.Unstructured{Object: r.object}
-	spec := r.object["spec"]
-	if p, err := r.preset(); err == nil { // with the same fields as other revisions: none that are zero
+	return map[string]any{"apiVersion": from.GetAPIVersion(), "kind": from.GetKind(), "metadata": authored(from), "spec": r.object["spec"]}
+}
+
+// compared is the manifest without the zero values that API servers add to presets, and that other
+// revisions lack.
+func (r presetRevision) compared() map[string]any {
+	out := r.manifest()
+	if p, err := r.preset(); err == nil {
 		if same, err := runtime.DefaultUnstructuredConverter.ToUnstructured(p); err == nil {
-			spec = same["spec"]
+			out["spec"] = same["spec"]
 		}
 	}
-	return map[string]any{"apiVersion": from.GetAPIVersion(), "kind": from.GetKind(), "metadata": authored(from), "spec": spec}
+	return out
 }
 
 func (r presetRevision) preset() (v1alpha1.Preset, error) {
@@ -229,7 +235,7 @@ func printRevisionDiff(s streams, all []presetRevision, ref string, numbers []in
 		if err != nil {
 			return err
 		}
-		if texts[i], err = yamlOf(one.manifest()); err != nil {
+		if texts[i], err = yamlOf(one.compared()); err != nil {
 			return err
 		}
 	}

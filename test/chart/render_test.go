@@ -26,7 +26,7 @@ func matrix() map[string][]string {
 		"launchers": {`launcher={"image":{"repository":"example/launcher","tag":"2"},"imagePullSecrets":["pull"],"imageVolumes":true}`, `kvm.resource=""`},
 		"versions":  {`apiVersions.v1alpha2=true`},
 		"theirs":    {`mode="addon"`, `apiVersions.v1alpha2=true`},
-		"emptied":   {`apiVersions.v1alpha2=true`, `affinity=null`, `resources=null`, `podLabels=null`, `nodeSelector=null`, `metrics.dashboard={"enabled":true,"labels":null}`},
+		"emptied":   {`apiVersions.v1alpha2=true`, `affinity=null`, `resources=null`, `podLabels=null`, `nodeSelector=null`, `certs.renewBefore=null`, `certs.duration=null`, `certs.selfSigned=null`, `metrics.dashboard={"enabled":true,"labels":null}`},
 		"bare":      {`crds.enabled=false`, `subresources.enabled=false`, `aggregateRoles=false`},
 	}
 	for _, mode := range []string{"standalone", "addon"} {
@@ -361,9 +361,9 @@ func TestNonsense(t *testing.T) {
 		`certs.duration="90 days"`: "at '/certs/duration'",
 		`certs.issuerRef={"kind":"ClusterIssuer"}`:        "missing property 'name'",
 		`certs.duration="30m"`:                            "issues certificates for at least 1h",
-		`certs.renewBefore="2160h"`:                       "must be shorter than certs.duration, 2160h",
+		`certs.renewBefore="2160h"`:                       "shorter than certs.duration, 2160h",
 		`certs={"mode":"self-signed","duration":"4381h"}`: "must be at most half of certs.selfSigned.caDuration, 8760h",
-		`certs={"mode":"self-signed","duration":"3h59m"}`: "certs.selfSigned.overlap: Invalid value: \"1h\": must be at most a quarter",
+		`certs={"mode":"self-signed","duration":"3h59m"}`: "certs.selfSigned.overlap: Invalid value: \"1h\": must be at least 4s, and at most a quarter",
 		`image.repository="foo:1"`:                        "at '/image/repository'",
 		`serviceAccount.name="a..b"`:                      "at '/serviceAccount/name'",
 		`exceptions.maxDuration="90d"`:                    "at '/exceptions/maxDuration'",

@@ -50,22 +50,26 @@ app.kubernetes.io/instance: {{ .Release.Name }}
 
 {{- /* How long before the expiry of a certificate its renewal is overdue, in seconds. */ -}}
 {{- define "virtwright.overdue" -}}
-{{- if eq .Values.certs.mode "cert-manager" }}{{ min 604800 (div (include "virtwright.seconds" .Values.certs.renewBefore) 2) }}
-{{- else }}{{ min 604800 (div (include "virtwright.seconds" .Values.certs.duration) 6) }}
+{{- $duration := include "virtwright.seconds" (.Values.certs.duration | default "2160h") }}
+{{- if and (eq .Values.certs.mode "cert-manager") .Values.certs.renewBefore }}{{ min 604800 (div (include "virtwright.seconds" .Values.certs.renewBefore) 2) }}
+{{- else }}{{ min 604800 (div $duration 6) }}
 {{- end }}
 {{- end }}
 
 {{- /* Rejects lifetimes that cert-manager or the manager would reject. */ -}}
 {{- define "virtwright.lifetimes" -}}
 {{- $certs := .Values.certs }}
-{{- $duration := include "virtwright.seconds" $certs.duration | int64 }}
-{{- $overlap := include "virtwright.seconds" $certs.selfSigned.overlap | int64 }}
+{{- $duration := include "virtwright.seconds" ($certs.duration | default "2160h") | int64 }}
 {{- if eq $certs.mode "cert-manager" }}
 {{- if lt $duration 3600 }}{{ fail (printf "certs.duration: Invalid value: %q: cert-manager issues certificates for at least 1h" $certs.duration) }}{{ end }}
-{{- if ge (include "virtwright.seconds" $certs.renewBefore | int64) $duration }}{{ fail (printf "certs.renewBefore: Invalid value: %q: must be shorter than certs.duration, %s" $certs.renewBefore $certs.duration) }}{{ end }}
+{{- with $certs.renewBefore }}
+{{- $before := include "virtwright.seconds" . | int64 }}
+{{- if or (lt $before 300) (ge $before $duration) }}{{ fail (printf "certs.renewBefore: Invalid value: %q: must be at least 5m, and shorter than certs.duration, %s" . $certs.duration) }}{{ end }}
+{{- end }}
 {{- else if eq $certs.mode "self-signed" }}
+{{- $overlap := include "virtwright.seconds" $certs.selfSigned.overlap | int64 }}
 {{- if gt (mul 2 $duration) (include "virtwright.seconds" $certs.selfSigned.caDuration | int64) }}{{ fail (printf "certs.duration: Invalid value: %q: must be at most half of certs.selfSigned.caDuration, %s" $certs.duration $certs.selfSigned.caDuration) }}{{ end }}
-{{- if gt (mul 4 $overlap) $duration }}{{ fail (printf "certs.selfSigned.overlap: Invalid value: %q: must be at most a quarter of certs.duration, %s" $certs.selfSigned.overlap $certs.duration) }}{{ end }}
+{{- if or (lt $overlap 4) (gt (mul 4 $overlap) $duration) }}{{ fail (printf "certs.selfSigned.overlap: Invalid value: %q: must be at least 4s, and at most a quarter of certs.duration, %s" $certs.selfSigned.overlap $certs.duration) }}{{ end }}
 {{- end }}
 {{- end }}
 
