@@ -78,11 +78,19 @@ func (m *merger) newProblems() field.ErrorList {
 		wasChecked := slices.Contains(m.before.enforced, v.preset) || wasExcepted(m.before.query.recordedExceptions, v.preset.Ref)
 		if !wasChecked || !v.isIn(m.old) {
 			problems = append(problems, v.problem)
-		} else if stored, err := provenance.DecodeSources(m.recordText); err != nil || !enforcers(stored)[v.preset.Ref] {
-			m.excused = append(m.excused, v.preset.Ref)
+		} else {
+			m.excuse(v.preset.Ref)
 		}
 	}
 	return problems
+}
+
+// excuse keeps the rules of a preset that the VM breaks as before out of the record.
+func (m *merger) excuse(ref string) {
+	stored, err := provenance.DecodeSources(m.recordText)
+	if err != nil || !enforcers(stored)[ref] {
+		m.excused = append(m.excused, ref)
+	}
 }
 
 // releaseRunState removes the run state from the record if its author changed it, or if a reapply
