@@ -178,15 +178,18 @@ func (u *update) keepRecordText(r *mergeState) {
 
 // userIntent returns the user intent of vm, the stored or the sent object. Both get the same run
 // state, because users change it, not presets.
-func (u *update) userIntent(vm map[string]any) map[string]any {
+func (u *update) userIntent(vm map[string]any) map[string]any { return u.intentBy(u.record, vm) }
+
+// intentBy is userIntent by another record.
+func (u *update) intentBy(record *provenance.Record, vm map[string]any) map[string]any {
 	root := copyMutable(vm)
 	r := &mergeState{root: root}
-	r.dropProvenance(u.record)
-	unapply{rec: u.record, update: true}.value(u.record.Root(), root, u.old, vmschema.VM())
+	r.dropProvenance(record)
+	unapply{rec: record, update: true}.value(record.Root(), root, u.old, vmschema.VM())
 	u.setRunState(root)
 	for _, p := range matcherPaths { // KubeVirt adds a kind to a preset's matcher
 		fields := tree.AsObject(vmschema.Value(root, p))
-		if fields != nil && u.record.At(p.Field("name")).IsDecided() && fields["name"] == nil && fields["inferFromVolume"] == nil {
+		if fields != nil && record.At(p.Field("name")).IsDecided() && fields["name"] == nil && fields["inferFromVolume"] == nil {
 			r.unset(p)
 		}
 	}
@@ -305,6 +308,14 @@ func (u *update) merge(ctx context.Context) (*Result, error) {
 		}
 		u.engine.apply(a)
 		u.engine.apply(b)
+		if record := m.writtenOut(); record != nil {
+			if m.after, err = u.expand(ctx, u.intentBy(record, u.sent), exceptions); err != nil {
+				return nil, err
+			}
+			m.after.match.warnings = b.match.warnings
+			m.after.exclude(m.unevaluable)
+			u.engine.apply(m.after)
+		}
 		m.run()
 	}
 	return m.finish()

@@ -188,6 +188,33 @@ func TestUpdate(t *testing.T) {
 			reason: "a default may be changed", presets: two, create: vm(""),
 			edit: func(vm map[string]any) { in(vm, at+"cpu")["cores"] = 9 }, want: map[string]string{at + "cpu.cores": "9"},
 		},
+		"WrittenOutOnLeaving": {
+			reason: "a manifest that leaves a preset and has its values keeps them, but not the others", presets: list(medium), create: vm("metadata: {labels: {vm-size: medium}}"),
+			edit: func(vm map[string]any) {
+				delete(in(vm, "metadata.labels"), "vm-size")
+				in(vm, "metadata.annotations")["kubectl.kubernetes.io/last-applied-configuration"] = `{"spec":{"template":{"spec":{"domain":{"cpu":{"cores":4}}}}}}`
+			},
+			want: map[string]string{at + "cpu.cores": "4", at + "memory.guest": ""},
+		},
+		"AppliedOnLeaving": {
+			reason: "server-side apply says what its manifest has", presets: list(medium), create: vm("metadata: {labels: {vm-size: medium}}"),
+			edit: func(vm map[string]any) {
+				delete(in(vm, "metadata.labels"), "vm-size")
+				fields := map[string]any{"f:spec": map[string]any{"f:template": map[string]any{"f:spec": map[string]any{"f:domain": map[string]any{"f:memory": map[string]any{"f:guest": map[string]any{}}}}}}}
+				in(vm, "metadata")["managedFields"] = []any{map[string]any{"manager": "kubectl", "operation": "Apply", "fieldsV1": fields}}
+			},
+			want: map[string]string{at + "cpu.cores": "", at + "memory.guest": `"4Gi"`},
+		},
+		"WrittenOutDisk": {
+			reason: "a manifest that leaves a preset and has its disk owns the disk", presets: list(cluster("a", "match: {labels: {matchLabels: {root: yes-a}}}\ndefaults: {spec: {template: {spec: {domain: {devices: {disks: [{name: root, disk: {bus: virtio}}]}}, volumes: [{name: root, containerDisk: {image: x}}]}}}}")),
+			create: vm("metadata: {labels: {root: yes-a}}"),
+			before: func(vm map[string]any) {
+				delete(in(vm, "metadata.labels"), "root")
+				in(vm, "metadata.annotations")["kubectl.kubernetes.io/last-applied-configuration"] = `{"spec":{"template":{"spec":{"domain":{"devices":{"disks":[{"name":"root","disk":{"bus":"virtio"}}]}},"volumes":[{"name":"root","containerDisk":{"image":"x"}}]}}}}`
+			},
+			edit: func(vm map[string]any) { in(vm, "metadata.annotations")[v1alpha1.AnnotationReapply] = "1" },
+			want: map[string]string{"spec.template.spec.volumes": `[{"containerDisk":{"image":"x"},"name":"root"}]`},
+		},
 		"DefaultVanished": {
 			reason: "a removed default is set again", presets: two, create: vm(""),
 			edit: func(vm map[string]any) { delete(vm, "spec") }, want: map[string]string{at + "cpu.cores": "2", at + "devices.rng": "{}"},
