@@ -112,7 +112,7 @@ var (
 // isRelevant reports whether the update changes a field that expansion depends on.
 func (u *update) isRelevant() bool {
 	lacksRecord := u.recordText != "" && annotations(u.sent)[v1alpha1.AnnotationProvenance] == nil // a manifest
-	return lacksRecord || differAt(u.old, u.sent, vmLabels) || u.selectionChanged() || u.annotationsDiffer() ||
+	return lacksRecord || u.sentBothRunStates() || differAt(u.old, u.sent, vmLabels) || u.selectionChanged() || u.annotationsDiffer() ||
 		!tree.Equal(withoutRunState(u.old["spec"]), withoutRunState(u.sent["spec"]))
 }
 
@@ -214,12 +214,31 @@ func copyMutable(vm map[string]any) map[string]any {
 	return out
 }
 
-// setRunState gives a VM the run state that was sent, or else the stored one.
-func (u *update) setRunState(vm map[string]any) {
-	from := tree.AsObject(u.sent["spec"])
-	if from["running"] == nil && from["runStrategy"] == nil {
-		from = tree.AsObject(u.old["spec"])
+// runState is an object with the run state that was sent, or else the stored one. If the author
+// sets one of the two fields, the other is dropped unless it is the author's, too.
+func (u *update) runState() map[string]any {
+	sent, old := tree.AsObject(u.sent["spec"]), tree.AsObject(u.old["spec"])
+	if sent["running"] == nil && sent["runStrategy"] == nil {
+		return old
 	}
+	if u.sentBothRunStates() {
+		for i, p := range runStateFields {
+			name, other := p[1].Name, runStateFields[1-i]
+			if !tree.Equal(sent[name], old[name]) && tree.Equal(sent[other[1].Name], old[other[1].Name]) && u.record.At(other).IsDecided() {
+				return map[string]any{name: sent[name]}
+			}
+		}
+	}
+	return sent
+}
+
+func (u *update) sentBothRunStates() bool {
+	spec := tree.AsObject(u.sent["spec"])
+	return spec["running"] != nil && spec["runStrategy"] != nil
+}
+
+func (u *update) setRunState(vm map[string]any) {
+	from := u.runState()
 	spec := tree.AsObject(vm["spec"])
 	for _, name := range []string{"running", "runStrategy"} {
 		switch v := from[name]; {
@@ -242,7 +261,7 @@ func (u *update) expand(ctx context.Context, intent map[string]any, recorded []p
 }
 
 func (u *update) reapply(ctx context.Context) (*Result, error) {
-	x, err := u.expand(ctx, u.userIntent(u.sent), nil)
+	x, err := u.expand(ctx, u.sentIntent(u.record), nil)
 	if err != nil {
 		return nil, err
 	}
@@ -283,7 +302,7 @@ func (x *expansion) unevaluableLosses() field.ErrorList {
 }
 
 func (u *update) merge(ctx context.Context) (*Result, error) {
-	from, to := u.userIntent(u.old), u.userIntent(u.sent)
+	from, to := u.userIntent(u.old), u.sentIntent(u.record)
 	sameSpec := tree.Equal(from["spec"], to["spec"]) && !differAt(from, to, vmLabels)
 	same := sameSpec && !differAt(from, to, vmAnnotations)
 	recorded := append([]provenance.Exception{}, u.record.Exceptions...)
@@ -306,19 +325,31 @@ func (u *update) merge(ctx context.Context) (*Result, error) {
 		if exceptions == nil {
 			b.match.warnings = append(b.match.warnings, b.ended(u.record.Exceptions)...)
 		}
-		u.engine.apply(a)
-		u.engine.apply(b)
-		if record := m.writtenOut(); record != nil {
-			if m.after, err = u.expand(ctx, u.intentBy(record, u.sent), exceptions); err != nil {
-				return nil, err
-			}
-			m.after.match.warnings = b.match.warnings
-			m.after.exclude(m.unevaluable)
-			u.engine.apply(m.after)
+		if err := m.apply(ctx, exceptions); err != nil {
+			return nil, err
 		}
 		m.run()
 	}
 	return m.finish()
+}
+
+// apply applies the presets to both intents.
+func (m *merger) apply(ctx context.Context, exceptions []provenance.Exception) error {
+	m.engine.apply(m.before)
+	m.engine.apply(m.after)
+	record := m.writtenOut()
+	if record == nil {
+		return nil
+	}
+	x, err := m.expand(ctx, m.sentIntent(record), exceptions)
+	if err != nil {
+		return err
+	}
+	x.match.warnings = m.after.match.warnings
+	x.exclude(m.unevaluable)
+	m.engine.apply(x)
+	m.after = x
+	return nil
 }
 
 // mergeBase returns the sent VM with the stored spec, labels and annotations, which it shares.

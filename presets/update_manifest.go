@@ -2,6 +2,7 @@ package presets
 
 import (
 	"encoding/json"
+	"slices"
 
 	corev1 "k8s.io/api/core/v1"
 
@@ -14,33 +15,24 @@ import (
 // from presets, but that the author's manifest has: from now on, they are the author's. It is nil
 // if there are none. Only "kubectl apply" and server-side apply say what a manifest has.
 func (m *merger) writtenOut() *provenance.Record {
-	if m.recordText == "" {
-		return nil
-	}
-	var manifest *manifest
-	out, err := provenance.Decode(m.recordText)
-	if err != nil {
-		return nil
-	}
-	found := false
+	var taken []provenance.Path
 	for p, n := range m.record.Decided() {
-		if m.record.Sources[n.Source].Role.OutranksUser() || ownerOf(p)&runState != 0 {
-			continue
-		}
-		sent := vmschema.Value(m.sent, p)
-		if sent == nil || tree.Equal(vmschema.Value(m.before.root, p), vmschema.Value(m.after.root, p)) {
-			continue
-		}
-		if manifest == nil {
-			manifest = manifestOf(m.sent)
-		}
-		if manifest.has(p) {
-			out.At(p).ClearDecision()
-			found = true
+		isDefault := !m.record.Sources[n.Source].Role.OutranksUser() && ownerOf(p)&runState == 0
+		if isDefault && vmschema.Value(m.sent, p) != nil && differAt(m.before.root, m.after.root, p) {
+			taken = append(taken, slices.Clone(p))
 		}
 	}
-	if !found {
+	if len(taken) == 0 {
 		return nil
+	}
+	manifest := manifestOf(m.sent)
+	taken = slices.DeleteFunc(taken, func(p provenance.Path) bool { return !manifest.has(p) })
+	out, err := provenance.Decode(m.recordText)
+	if len(taken) == 0 || err != nil {
+		return nil
+	}
+	for _, p := range taken {
+		out.At(p).ClearDecision()
 	}
 	return out
 }
@@ -89,4 +81,57 @@ func owns(fields map[string]any, p provenance.Path) bool {
 		}
 	}
 	return true
+}
+
+// The identity of a guest, which KubeVirt writes into a VM.
+var identity = []provenance.Path{
+	vmschema.TemplateSpec.Field("domain").Field("firmware").Field("uuid"),
+	vmschema.TemplateSpec.Field("domain").Field("firmware").Field("serial"),
+}
+
+// sentIntent is the user intent of the sent object, by a record. With the last field in an object,
+// appliers remove the whole object. Alongside KubeVirt, that would remove what KubeVirt wrote into
+// it, which no manifest has: the identity of the guest, and volumes that users plugged.
+func (u *update) sentIntent(record *provenance.Record) map[string]any {
+	root := u.intentBy(record, u.sent)
+	if p := u.engine.Platform; p != nil && !p.Alongside {
+		return root
+	}
+	r := &mergeState{root: root}
+	for _, p := range identity {
+		v := vmschema.Value(u.old, p)
+		if v != nil && !u.record.At(p).IsDecided() && vmschema.Value(u.sent, p[:len(p)-1]) == nil {
+			r.setAt(p, v, nil)
+		}
+	}
+	if vmschema.Value(u.sent, vmschema.Volumes) == nil {
+		r.keepPlugged(u.old)
+	}
+	return root
+}
+
+// keepPlugged keeps the hotpluggable volumes of a stored VM, with their disks.
+func (r *mergeState) keepPlugged(stored map[string]any) {
+	disks := vmschema.VolumeDevices[0]
+	for _, volume := range tree.AsList(vmschema.Value(stored, vmschema.Volumes)) {
+		name := tree.AsText(tree.AsObject(volume)["name"])
+		at := provenance.Path{{Name: name, Kind: provenance.Element}}
+		if !isHotpluggable(volume) || vmschema.Value(r.root, slices.Concat(vmschema.Volumes, at)) != nil {
+			continue
+		}
+		r.setAt(vmschema.Volumes, append(tree.AsList(vmschema.Value(r.root, vmschema.Volumes)), tree.Clone(volume)), nil)
+		disk := vmschema.Value(stored, slices.Concat(disks, at))
+		if disk != nil && vmschema.Value(r.root, slices.Concat(disks, at)) == nil {
+			r.setAt(disks, append(tree.AsList(vmschema.Value(r.root, disks)), tree.Clone(disk)), nil)
+		}
+	}
+}
+
+func isHotpluggable(volume any) bool {
+	for _, source := range []string{"persistentVolumeClaim", "dataVolume"} {
+		if tree.AsObject(tree.AsObject(volume)[source])["hotpluggable"] == true {
+			return true
+		}
+	}
+	return false
 }

@@ -58,7 +58,7 @@ func (u *update) checkReapplied(only []string, before, after map[string]any) fie
 // names several revisions of a preset, they are brought up to date one after the other, oldest
 // first.
 func (u *update) reapplyOnly(ctx context.Context, only []string) (*Result, error) {
-	before, after := u.userIntent(u.old), u.userIntent(u.sent)
+	before, after := u.userIntent(u.old), u.sentIntent(u.record)
 	if problems := u.checkReapplied(only, before, after); len(problems) > 0 {
 		return nil, u.rejectsOnly(problems...)
 	}

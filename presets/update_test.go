@@ -111,6 +111,16 @@ func TestUpdate(t *testing.T) {
 			reason: "only run state changed: nothing", presets: two, create: vm("spec: {runStrategy: Halted}"),
 			edit: func(vm map[string]any) { in(vm, "spec")["runStrategy"] = "Always" }, untouched: true,
 		},
+		"OtherRunState": {
+			reason: "running takes the place of a preset's runStrategy", presets: list(cluster("halted", "defaults: {spec: {runStrategy: Halted}}")), create: vm(""),
+			edit: func(vm map[string]any) { in(vm, "spec")["running"] = true },
+			want: map[string]string{"spec.running": "true", "spec.runStrategy": ""},
+		},
+		"BothRunStates": {
+			reason: "of the author's run states, none is dropped", presets: two, create: vm("spec: {runStrategy: Halted}"),
+			edit: func(vm map[string]any) { in(vm, "spec")["running"] = true },
+			want: map[string]string{"spec.running": "true", "spec.runStrategy": `"Halted"`},
+		},
 		"Trusted": {
 			reason: "a trusted controller may change anything", presets: forced, create: vm(""), trusted: true,
 			edit: func(vm map[string]any) { in(vm, at+"cpu")["cores"] = 9 }, untouched: true,
@@ -214,6 +224,21 @@ func TestUpdate(t *testing.T) {
 			},
 			edit: func(vm map[string]any) { in(vm, "metadata.annotations")[v1alpha1.AnnotationReapply] = "1" },
 			want: map[string]string{"spec.template.spec.volumes": `[{"containerDisk":{"image":"x"},"name":"root"}]`},
+		},
+		"ParentsVanished": {
+			reason: "the last field of a manifest takes no identity and no plugged volume with it", presets: two,
+			create: vm("spec: {template: {spec: {domain: {firmware: {uuid: 5d307ca9-b3ef-428c-8861-06e72d69f223, serial: s}, memory: {guest: 1Gi}, devices: {disks: [{name: a, disk: {}}, {name: hot, serial: h, disk: {bus: scsi}}]}}, volumes: [{name: a, emptyDisk: {capacity: 1Gi}}, {name: hot, persistentVolumeClaim: {claimName: hot, hotpluggable: true}}]}}}"),
+			edit:   func(vm map[string]any) { delete(in(vm, "spec"), "template") },
+			want: map[string]string{
+				at + "firmware": `{"serial":"s","uuid":"5d307ca9-b3ef-428c-8861-06e72d69f223"}`, at + "memory": "",
+				at + "devices.disks":         `[{"disk":{"bus":"scsi"},"name":"hot","serial":"h"}]`,
+				"spec.template.spec.volumes": `[{"name":"hot","persistentVolumeClaim":{"claimName":"hot","hotpluggable":true}}]`,
+			},
+		},
+		"SerialRemoved": {
+			reason: "an author removes a serial number", presets: two, create: domain("{firmware: {uuid: 5d307ca9-b3ef-428c-8861-06e72d69f223, serial: s}}"),
+			edit: func(vm map[string]any) { delete(in(vm, at+"firmware"), "serial") },
+			want: map[string]string{at + "firmware.serial": ""},
 		},
 		"DefaultVanished": {
 			reason: "a removed default is set again", presets: two, create: vm(""),
