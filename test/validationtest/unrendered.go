@@ -3,7 +3,7 @@ package validationtest
 // Unrendered lists fixtures, as RULE/NAME, that all rules admit but that cannot be rendered as a
 // domain, each with a part of the error. A test of package webhooks compares it with the renderer.
 var Unrendered = map[string]string{
-	"cpu-topology-possible/large":          "must not be more than 4096 in all",
+	"cpu-topology-possible/large":          "must not be more than 255 in all",
 	"disk-pci-address/hexadecimal":         "must be in the PCI domain 0000",
 	"disk-pci-virtio/on virtio":            "must be in slot 00",
 	"hugepages-page-size/with an exponent": "a power of two such as 2Mi or 1Gi",
