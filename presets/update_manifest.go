@@ -17,8 +17,7 @@ import (
 func (m *merger) writtenOut() *provenance.Record {
 	var taken []provenance.Path
 	for p, n := range m.record.Decided() {
-		isDefault := !m.record.Sources[n.Source].Role.OutranksUser() && ownerOf(p)&runState == 0
-		if isDefault && vmschema.Value(m.sent, p) != nil && differAt(m.before.root, m.after.root, p) {
+		if !m.record.Sources[n.Source].Role.OutranksUser() && m.takes(p) {
 			taken = append(taken, slices.Clone(p))
 		}
 	}
@@ -35,6 +34,11 @@ func (m *merger) writtenOut() *provenance.Record {
 		out.At(p).ClearDecision()
 	}
 	return out
+}
+
+// takes reports whether the author's change takes away a value that is sent.
+func (m *merger) takes(p provenance.Path) bool {
+	return ownerOf(p)&runState == 0 && differAt(m.before.root, m.after.root, p) && vmschema.Value(m.sent, p) != nil && differAt(m.sent, m.after.root, p)
 }
 
 // A manifest is what authors applied.
@@ -91,32 +95,39 @@ var identity = []provenance.Path{
 
 // sentIntent is the user intent of the sent object, by a record. With the last field in an object,
 // appliers remove the whole object. Alongside KubeVirt, that would remove what KubeVirt wrote into
-// it, which no manifest has: the identity of the guest, and volumes that users plugged.
+// it: the identity of the guest, and volumes that users plugged. What a manifest had may go.
 func (u *update) sentIntent(record *provenance.Record) map[string]any {
 	root := u.intentBy(record, u.sent)
 	if p := u.engine.Platform; p != nil && !p.Alongside {
 		return root
 	}
+	var applied *manifest // before
+	isOthers := func(p provenance.Path) bool {
+		if applied == nil {
+			applied = manifestOf(u.old)
+		}
+		return !u.record.At(p).IsDecided() && !applied.has(p)
+	}
 	r := &mergeState{root: root}
 	for _, p := range identity {
 		v := vmschema.Value(u.old, p)
-		if v != nil && !u.record.At(p).IsDecided() && vmschema.Value(u.sent, p[:len(p)-1]) == nil {
+		if v != nil && vmschema.Value(u.sent, p[:len(p)-1]) == nil && isOthers(p) {
 			r.setAt(p, v, nil)
 		}
 	}
 	if vmschema.Value(u.sent, vmschema.Volumes) == nil {
-		r.keepPlugged(u.old)
+		r.keepPlugged(u.old, isOthers)
 	}
 	return root
 }
 
-// keepPlugged keeps the hotpluggable volumes of a stored VM, with their disks.
-func (r *mergeState) keepPlugged(stored map[string]any) {
+// keepPlugged keeps the hotpluggable volumes of a stored VM that are others', with their disks.
+func (r *mergeState) keepPlugged(stored map[string]any, isOthers func(provenance.Path) bool) {
 	disks := vmschema.VolumeDevices[0]
 	for _, volume := range tree.AsList(vmschema.Value(stored, vmschema.Volumes)) {
 		name := tree.AsText(tree.AsObject(volume)["name"])
 		at := provenance.Path{{Name: name, Kind: provenance.Element}}
-		if !isHotpluggable(volume) || vmschema.Value(r.root, slices.Concat(vmschema.Volumes, at)) != nil {
+		if !isHotpluggable(volume) || !isOthers(slices.Concat(vmschema.Volumes, at, provenance.Of("name"))) {
 			continue
 		}
 		r.setAt(vmschema.Volumes, append(tree.AsList(vmschema.Value(r.root, vmschema.Volumes)), tree.Clone(volume)), nil)

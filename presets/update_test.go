@@ -235,6 +235,13 @@ func TestUpdate(t *testing.T) {
 				"spec.template.spec.volumes": `[{"name":"hot","persistentVolumeClaim":{"claimName":"hot","hotpluggable":true}}]`,
 			},
 		},
+		"OwnVolumesVanished": {
+			reason: "an author removes the identity and the volumes that the manifest had", presets: two,
+			create: vm(`metadata: {annotations: {kubectl.kubernetes.io/last-applied-configuration: '{"spec":{"template":{"spec":{"domain":{"firmware":{"uuid":"5d307ca9-b3ef-428c-8861-06e72d69f223"}},"volumes":[{"name":"hot"}]}}}}'}}
+spec: {template: {spec: {domain: {firmware: {uuid: 5d307ca9-b3ef-428c-8861-06e72d69f223}}, volumes: [{name: hot, persistentVolumeClaim: {claimName: hot, hotpluggable: true}}]}}}`),
+			edit: func(vm map[string]any) { delete(in(vm, "spec"), "template") },
+			want: map[string]string{at + "firmware": "", "spec.template.spec.volumes": ""},
+		},
 		"SerialRemoved": {
 			reason: "an author removes a serial number", presets: two, create: domain("{firmware: {uuid: 5d307ca9-b3ef-428c-8861-06e72d69f223, serial: s}}"),
 			edit: func(vm map[string]any) { delete(in(vm, at+"firmware"), "serial") },
