@@ -183,7 +183,7 @@ var cpuMask = regexp.MustCompile(`^(\^?[0-9]+|[0-9]+-[0-9]+)(,(\^?[0-9]+|[0-9]+-
 // maxMask is the length of a mask of single CPUs.
 const maxMask = 5 * maxVCPUs
 
-// masked returns the virtual CPUs of a mask of up to count; false if it names another, or none.
+// masked reports whether a mask names some of count virtual CPUs, and no others.
 func masked(mask string, count uint64) bool {
 	listed := make([]bool, min(count, maxVCPUs))
 	for part := range strings.SplitSeq(mask, ",") {
