@@ -8,6 +8,8 @@ import (
 	"fmt"
 	"slices"
 
+	"k8s.io/apimachinery/pkg/labels"
+
 	"github.com/virtwright/virtwright/api/v1alpha1"
 	"github.com/virtwright/virtwright/fleet/learn"
 	"github.com/virtwright/virtwright/presets"
@@ -97,11 +99,12 @@ func Learn(ctx context.Context, objects []manifest.Object, settings Settings, o 
 	return out, nil
 }
 
-// selectorLabels are the labels of VMs by which presets select.
+// selectorLabels are the labels by which presets select VMs of the cluster.
 func (c *Cluster) selectorLabels() map[string]bool {
 	out := map[string]bool{}
 	for p := range c.snapshot.All() {
-		if vms, _ := p.Selectors(); vms != nil {
+		vms, _ := p.Selectors()
+		if vms != nil && slices.ContainsFunc(c.VMs, func(m VM) bool { return vms.Matches(labels.Set(m.entry.meta.Labels)) }) {
 			terms, _ := vms.Requirements()
 			for _, term := range terms {
 				out[term.Key()] = true

@@ -41,8 +41,8 @@ type Options struct {
 	// presets have a lower one, so that they change no VM that existing ones complete.
 	Taken map[string]bool
 	Below int
-	// Read are the labels of VMs by which existing presets select. No preset gives them, because a
-	// label that a preset gives selects none.
+	// Read are the labels by which existing presets select these VMs. No preset gives them, because
+	// a label that a preset gives selects none.
 	Read map[string]bool
 	// Judge also compares presets of most VMs with the others, and finds a lower bound. Labels
 	// proposes labels instead.
