@@ -300,3 +300,27 @@ spec: {runStrategy: Always, dataVolumeTemplates: [{metadata: {name: web-%[1]d}, 
 		}
 	}
 }
+
+// TestLearnKeepsLabelsOfPresets: a label by which an existing preset selects a VM is not learned,
+// because the preset would not match the sparse VM; one by which it selects others is.
+func TestLearnKeepsLabelsOfPresets(t *testing.T) {
+	var text strings.Builder
+	for i := range 4 {
+		fmt.Fprintf(&text, "---\n{apiVersion: kubevirt.io/v1, kind: VirtualMachine, metadata: {name: web-%d, namespace: shop, labels: {level: high, team: a, os: linux}}, spec: {runStrategy: Halted, template: {spec: {domain: {memory: {guest: 1Gi}, devices: {}}}}}}\n", i)
+	}
+	for name, label := range map[string]string{"policy": "level: high", "windows": "os: windows"} {
+		fmt.Fprintf(&text, "---\n{apiVersion: virtwright.dev/v1alpha1, kind: ClusterVirtualMachinePreset, metadata: {name: %s}, spec: {match: {labels: {matchLabels: {%s}}}, forbid: [{path: spec.template.spec.domain.devices.sound}]}}\n", name, label)
+	}
+	report, _ := learned(t, text.String(), learn.Options{Support: 3})
+	if len(report.Presets) != 1 {
+		t.Fatalf("got %d presets, want 1", len(report.Presets))
+	}
+	if defaults := string(report.Presets[0].Object.GetSpec().Defaults.Raw); strings.Contains(defaults, "level") || !strings.Contains(defaults, `"os":"linux"`) || !strings.Contains(defaults, `"team":"a"`) {
+		t.Errorf("defaults are %s", defaults)
+	}
+	for _, x := range report.VMs {
+		if labels := fmt.Sprint(presets.ValueAt(x.Kind, x.Object, provenance.Of("metadata", "labels"))); x.Err != nil || labels != "map[level:high]" {
+			t.Errorf("%s: labels are %s, %v", x.Name, labels, x.Err)
+		}
+	}
+}
