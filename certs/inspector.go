@@ -84,10 +84,11 @@ func (i *Inspector) all() map[string]string {
 // check checks once and returns the changes, "" for a solved problem. A check that could not be
 // made changes nothing.
 func (i *Inspector) check(ctx context.Context) map[string]string {
+	untrusted, missing := i.Trust.checkWebhooks(ctx)
 	found := map[string]error{
 		reasonCertificate: i.Certificate(ctx),
-		reasonWebhooks:    i.Trust.checkWebhooks(ctx),
-		reasonMissing:     i.Trust.checkPresent(ctx),
+		reasonWebhooks:    untrusted,
+		reasonMissing:     missing,
 		reasonOthers:      i.Trust.checkOthers(ctx),
 	}
 	i.mu.Lock()

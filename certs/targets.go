@@ -1,6 +1,7 @@
 package certs
 
 import (
+	"cmp"
 	"context"
 	"crypto/tls"
 	"crypto/x509"
@@ -110,32 +111,15 @@ type TrustChecker struct {
 	Certificate func(*tls.ClientHelloInfo) (*tls.Certificate, error)
 }
 
-func (t *TrustChecker) checkWebhooks(ctx context.Context) error {
+// checkWebhooks returns what keeps API servers from trusting the webhooks, and which webhooks are
+// missing, so that they store VMs as they are sent.
+func (t *TrustChecker) checkWebhooks(ctx context.Context) (untrusted, missing error) {
 	certificate, err := t.Certificate(nil)
-	if err != nil {
-		return err
-	}
-	return errors.Join(t.check(ctx, certificate, mutatingKind, t.Webhooks), t.check(ctx, certificate, validatingKind, t.Webhooks))
-}
-
-// checkPresent returns an error if API servers call no webhooks, and so store VMs as they are sent.
-func (t *TrustChecker) checkPresent(ctx context.Context) error {
-	if len(t.Hosts) == 0 {
-		return nil // it is not known how they call this process
-	}
-	var problems []error
 	for _, kind := range []schema.GroupVersionKind{mutatingKind, validatingKind} {
-		for _, name := range t.Webhooks {
-			object := newObject(kind)
-			switch err := t.Client.Get(ctx, types.NamespacedName{Name: name}, object); {
-			case client.IgnoreNotFound(err) != nil:
-				problems = append(problems, fmt.Errorf("%w %s %s: %w", errUnread, kind.Kind, name, err))
-			case err != nil || len(clientConfigs(object, t.Hosts)) == 0:
-				problems = append(problems, fmt.Errorf("%s %s is missing, or does not name this service, so API servers store VMs without virtwright: install it again", kind.Kind, name))
-			}
-		}
+		wrong, absent := t.check(ctx, certificate, kind, t.Webhooks)
+		untrusted, missing = errors.Join(untrusted, wrong), errors.Join(missing, absent)
 	}
-	return errors.Join(problems...)
+	return cmp.Or(err, untrusted), missing
 }
 
 func (t *TrustChecker) checkOthers(ctx context.Context) error {
@@ -143,29 +127,42 @@ func (t *TrustChecker) checkOthers(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	return errors.Join(t.check(ctx, certificate, crdKind, t.CRDs), t.check(ctx, certificate, apiServiceKind, t.APIServices))
+	crds, _ := t.check(ctx, certificate, crdKind, t.CRDs)
+	apis, _ := t.check(ctx, certificate, apiServiceKind, t.APIServices)
+	return errors.Join(crds, apis)
 }
 
-func (t *TrustChecker) check(ctx context.Context, certificate *tls.Certificate, kind schema.GroupVersionKind, names []string) error {
-	var problems []error
+// check checks objects by their names. Without a certificate, it checks only whether they exist.
+func (t *TrustChecker) check(ctx context.Context, certificate *tls.Certificate, kind schema.GroupVersionKind, names []string) (untrusted, missing error) {
 	for _, name := range names {
 		object := newObject(kind)
 		if err := t.Client.Get(ctx, types.NamespacedName{Name: name}, object); client.IgnoreNotFound(err) != nil {
-			problems = append(problems, fmt.Errorf("%w %s %s: %w", errUnread, kind.Kind, name, err))
+			err = fmt.Errorf("%w %s %s: %w", errUnread, kind.Kind, name, err)
+			untrusted, missing = errors.Join(untrusted, err), errors.Join(missing, err)
 			continue
 		}
-		for _, bundle := range bundlesOf(object, t.Hosts) {
-			if len(bundle) == 0 {
-				problems = append(problems, fmt.Errorf("%s %s has no CA bundle, so API servers cannot call virtwright", kind.Kind, name))
-				break
-			}
-			if !verifies(bundle, certificate) {
-				problems = append(problems, fmt.Errorf("%s %s has a CA bundle that does not verify the serving certificate, so API servers cannot call virtwright", kind.Kind, name))
-				break
-			}
+		bundles := bundlesOf(object, t.Hosts)
+		if len(bundles) == 0 && len(t.Hosts) > 0 { // else it is not known how they call this process
+			missing = errors.Join(missing, fmt.Errorf("%s %s is missing, or does not name this service, so API servers store VMs without virtwright: install it again", kind.Kind, name))
+		}
+		if certificate != nil {
+			untrusted = errors.Join(untrusted, wrongBundle(bundles, certificate, kind.Kind+" "+name))
 		}
 	}
-	return errors.Join(problems...)
+	return untrusted, missing
+}
+
+// wrongBundle returns the problem of the first CA bundle that does not verify a certificate.
+func wrongBundle(bundles [][]byte, certificate *tls.Certificate, of string) error {
+	for _, bundle := range bundles {
+		if len(bundle) == 0 {
+			return fmt.Errorf("%s has no CA bundle, so API servers cannot call virtwright", of)
+		}
+		if !verifies(bundle, certificate) {
+			return fmt.Errorf("%s has a CA bundle that does not verify the serving certificate, so API servers cannot call virtwright", of)
+		}
+	}
+	return nil
 }
 
 // verifies reports whether a CA bundle verifies a certificate at any time: expiry is reported

@@ -1,14 +1,9 @@
 package presets
 
 import (
-	"fmt"
 	"testing"
 	"time"
 
-	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"sigs.k8s.io/yaml"
-
-	"github.com/virtwright/virtwright/api/v1alpha1"
 	"github.com/virtwright/virtwright/presets/provenance"
 	"github.com/virtwright/virtwright/presets/tree"
 	"github.com/virtwright/virtwright/presets/vmschema"
@@ -74,68 +69,6 @@ func (c lawCase) lost(t *testing.T, full, sparse map[string]any) (out []string) 
 		}
 	}
 	return out
-}
-
-// A label by which a preset selects stays, though another preset gives the same label: a label that
-// a preset gives selects no presets.
-func TestSparsifyKeepsWhatPresetsMatch(t *testing.T) {
-	var all []*Compiled
-	for name, spec := range map[string]string{
-		"policy": `{match: {labels: {matchLabels: {level: high}}}, forbid: [{path: spec.template.spec.domain.devices.sound}]}`,
-		"labels": `{defaults: {metadata: {labels: {level: high, team: a}}}}`,
-	} {
-		p := &v1alpha1.ClusterVirtualMachinePreset{ObjectMeta: metav1.ObjectMeta{Name: name}}
-		if err := yaml.Unmarshal([]byte(spec), &p.Spec); err != nil {
-			t.Fatal(err)
-		}
-		compiled, errs := Compile(p)
-		if len(errs) > 0 {
-			t.Fatal(errs)
-		}
-		all = append(all, compiled)
-	}
-	out, err := (&Engine{}).Sparsify(t.Context(), NewSnapshot(all, nil), Request{
-		Kind: VirtualMachine, Namespace: Namespace{Name: "ns"},
-		Object: []byte(`{"metadata":{"name":"vm","labels":{"level":"high","team":"a"}},"spec":{"runStrategy":"Halted","template":{"spec":{"domain":{"devices":{}}}}}}`),
-	})
-	if err != nil {
-		t.Fatal(err)
-	}
-	if got := fmt.Sprint(vmschema.Value(out.Object, provenance.Of("metadata", "labels"))); got != "map[level:high]" {
-		t.Errorf("labels are %s", got)
-	}
-	for _, k := range out.Kept {
-		if k.Path.String() == "metadata.labels.level" && k.Reason() != "cluster/policy would not match" {
-			t.Errorf("it stays because %s", k.Reason())
-		}
-	}
-}
-
-// A preset that only forbids may match by a field that another preset gives: this field stays, and
-// no others.
-func TestSparsifyKeepsFieldsOfConditions(t *testing.T) {
-	var all []*Compiled
-	for name, spec := range map[string]string{
-		"policy": `{match: {conditions: [{name: large, expression: "object.spec.template.spec.domain.?cpu.?cores.orValue(0) >= 2"}]}, forbid: [{path: spec.template.spec.domain.devices.sound}]}`,
-		"size":   `{defaults: {spec: {template: {spec: {hostname: a, domain: {cpu: {cores: 4, threads: 2}, memory: {guest: 1Gi}}}}}}}`,
-	} {
-		p := &v1alpha1.ClusterVirtualMachinePreset{ObjectMeta: metav1.ObjectMeta{Name: name}}
-		if err := yaml.Unmarshal([]byte(spec), &p.Spec); err != nil {
-			t.Fatal(err)
-		}
-		compiled, errs := Compile(p)
-		if len(errs) > 0 {
-			t.Fatal(errs)
-		}
-		all = append(all, compiled)
-	}
-	got, err := (&Engine{}).Abridge(t.Context(), NewSnapshot(all, nil), Request{
-		Kind: VirtualMachine, Namespace: Namespace{Name: "ns"},
-		Object: []byte(`{"metadata":{"name":"vm"},"spec":{"runStrategy":"Halted","template":{"spec":{"hostname":"a","domain":{"cpu":{"cores":4,"threads":2},"memory":{"guest":"1Gi"},"devices":{}}}}}}`),
-	})
-	if want := `{"metadata":{"name":"vm"},"spec":{"runStrategy":"Halted","template":{"spec":{"domain":{"cpu":{"cores":4}}}}}}`; err != nil || string(encode(got)) != want {
-		t.Errorf("%v: got %s, want %s", err, encode(got), want)
-	}
 }
 
 func (c lawCase) sparsify(t *testing.T, vm map[string]any) *Sparse {

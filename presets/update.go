@@ -24,6 +24,8 @@ type update struct {
 	old, sent map[string]any
 	// record is that of the stored VM; the one that was sent does not count.
 	record *provenance.Record
+	// enforcing are the presets that it has because they forbid or require.
+	enforcing map[string]bool
 	// recordText is the stored record. If it cannot be read, it stays, and users own every field.
 	recordText       string
 	recordUnreadable bool
@@ -75,6 +77,7 @@ func (u *update) readRecord() {
 		stored = provenance.New()
 	}
 	u.record, u.recordUnreadable = stored, err != nil && u.recordText != ""
+	u.enforcing = enforcers(stored)
 }
 
 func (u *update) answer(ctx context.Context) (*Result, error) {
@@ -237,6 +240,7 @@ func (u *update) sentBothRunStates() bool {
 	return spec["running"] != nil && spec["runStrategy"] != nil
 }
 
+// setRunState gives a VM the run state.
 func (u *update) setRunState(vm map[string]any) {
 	from := u.runState()
 	spec := tree.AsObject(vm["spec"])

@@ -78,19 +78,11 @@ func (m *merger) newProblems() field.ErrorList {
 		wasChecked := slices.Contains(m.before.enforced, v.preset) || wasExcepted(m.before.query.recordedExceptions, v.preset.Ref)
 		if !wasChecked || !v.isIn(m.old) {
 			problems = append(problems, v.problem)
-		} else {
-			m.excuse(v.preset.Ref)
+		} else if !m.enforcing[v.preset.Ref] {
+			m.excused = append(m.excused, v.preset.Ref)
 		}
 	}
 	return problems
-}
-
-// excuse keeps the rules of a preset that the VM breaks as before out of the record.
-func (m *merger) excuse(ref string) {
-	stored, err := provenance.DecodeSources(m.recordText)
-	if err != nil || !enforcers(stored)[ref] {
-		m.excused = append(m.excused, ref)
-	}
 }
 
 // releaseRunState removes the run state from the record if its author changed it, or if a reapply
@@ -162,7 +154,7 @@ func (m *merger) hasNewSources() bool {
 	if err != nil {
 		stored = provenance.New()
 	}
-	return !maps.Equal(givers(stored), givers(m.result.record)) || !maps.Equal(enforcers(stored), enforcers(m.result.record))
+	return !maps.Equal(givers(stored), givers(m.result.record)) || !maps.Equal(m.enforcing, enforcers(m.result.record))
 }
 
 // enforcers are the presets in a record because they forbid or require.
