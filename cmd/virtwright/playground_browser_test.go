@@ -73,7 +73,7 @@ func (c *chromium) run(script string, out any) {
 // milliseconds.
 func (c *chromium) start(file string, in playground.Input) (ms float64) {
 	c.Helper()
-	if err := chromedp.Run(c.page, chromedp.Navigate(c.address)); err != nil {
+	if err := chromedp.Run(c.page, browser.Load(c.address)); err != nil {
 		c.Fatal(err)
 	}
 	c.run(fmt.Sprintf(`(async () => {
@@ -143,7 +143,7 @@ func TestPlaygroundPage(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			var lines []string
 			const ready = `document.body.dataset.runs && document.querySelector("#lines .line")`
-			if err := chromedp.Run(browser.Open(t), chromedp.Navigate(address), chromedp.Poll(ready, nil, chromedp.WithPollingTimeout(time.Minute)),
+			if err := chromedp.Run(browser.Open(t), browser.Load(address), chromedp.Poll(ready, nil, chromedp.WithPollingTimeout(time.Minute)),
 				chromedp.Evaluate(`[...document.querySelectorAll("#lines .line:not(.removed)")].map((l) => l.children[0].textContent + l.children[1].textContent)`, &lines)); err != nil {
 				t.Fatal(err)
 			}

@@ -4,6 +4,7 @@ package browser
 import (
 	"context"
 	"errors"
+	"fmt"
 	"os"
 	"os/exec"
 	"strings"
@@ -54,6 +55,25 @@ func Open(t testing.TB) context.Context {
 		t.Fatalf("cannot start %s: %v", program, err)
 	}
 	return ctx
+}
+
+// Load navigates to a page and runs the actions. It tries again after a minute: chromedp waits
+// forever for a load event or a node that it missed, which happens on a busy machine.
+func Load(address string, actions ...chromedp.Action) chromedp.Action {
+	const attempts = 4
+	load := append(chromedp.Tasks{chromedp.Navigate("about:blank"), chromedp.Navigate(address)}, actions...)
+	return chromedp.ActionFunc(func(ctx context.Context) error {
+		var err error
+		for range attempts {
+			attempt, cancel := context.WithTimeout(ctx, time.Minute)
+			err = load.Do(attempt)
+			cancel()
+			if !errors.Is(err, context.DeadlineExceeded) {
+				return err
+			}
+		}
+		return fmt.Errorf("%s did not load in %d attempts: %w", address, attempts, err)
+	})
 }
 
 func find() (string, error) {

@@ -15,7 +15,7 @@ import (
 func TestOpen(t *testing.T) {
 	ctx := browser.Open(t)
 	var text string
-	if err := chromedp.Run(ctx, chromedp.Navigate("data:text/html,<p>one</p>"), chromedp.Text("p", &text)); err != nil || text != "one" {
+	if err := chromedp.Run(ctx, browser.Load("data:text/html,<p>one</p>"), chromedp.Text("p", &text)); err != nil || text != "one" {
 		t.Errorf("read %q, %v", text, err)
 	}
 }
@@ -45,7 +45,7 @@ func TestOpenReportsErrors(t *testing.T) {
 		got := &recorder{TB: t}
 		ctx := browser.Open(got)
 		page := "data:text/html,<body><script>" + script + ";setTimeout(() => document.body.append(document.createElement('b')), 300)</script>"
-		if err := chromedp.Run(ctx, chromedp.Navigate(page), chromedp.WaitReady("b")); err != nil {
+		if err := chromedp.Run(ctx, browser.Load(page), chromedp.WaitReady("b")); err != nil {
 			t.Error(err)
 		}
 		got.mu.Lock()

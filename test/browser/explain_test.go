@@ -44,7 +44,7 @@ func openExplained(t *testing.T, output, stdin string, args ...string) context.C
 	if err := os.WriteFile(file, page, 0o600); err != nil {
 		t.Fatal(err)
 	}
-	if err := chromedp.Run(ctx, chromedp.EmulateViewport(400, 900), chromedp.Navigate("file://"+file)); err != nil {
+	if err := chromedp.Run(ctx, chromedp.EmulateViewport(400, 900), browser.Load("file://"+file)); err != nil {
 		t.Fatal(err)
 	}
 	return ctx

@@ -79,7 +79,7 @@ func open(t *testing.T, end string) *playground {
 	server := httptest.NewServer(mux)
 	t.Cleanup(server.Close)
 	p := &playground{T: t, ctx: ctx, link: server.URL + "/some/folder/"}
-	p.run(chromedp.EmulateViewport(1400, 860), chromedp.Navigate(p.link+end))
+	p.run(chromedp.EmulateViewport(1400, 860), browser.Load(p.link+end))
 	p.want("document.body?.dataset.runs")
 	return p
 }
@@ -282,7 +282,7 @@ func TestPlaygroundLink(t *testing.T) {
 	p.run(chromedp.Click("#share"))
 	p.want(`document.getElementById("status").textContent.startsWith("The link is")`)
 	edited, hash := p.editorText("vm"), p.text("location.hash")
-	p.run(chromedp.Navigate("about:blank"), chromedp.Navigate(p.link+hash))
+	p.run(browser.Load(p.link + hash))
 	p.want("document.body?.dataset.runs")
 	if got := p.editorText("vm"); got != edited || p.editorText("presets") != "# keine" || p.text("document.getElementById('mode').value") != "addon" {
 		t.Errorf("the shared VM is %q, not %q", got, edited)
@@ -291,7 +291,7 @@ func TestPlaygroundLink(t *testing.T) {
 		t.Errorf("the link is not base64url: %s", hash)
 	}
 	for _, damaged := range []string{"#s=AAAA", "#s=%%%", hash[:len(hash)/2], fragment(t, strings.Repeat("a", 2<<20), "")} {
-		p.run(chromedp.Navigate("about:blank"), chromedp.Navigate(p.link+damaged))
+		p.run(browser.Load(p.link + damaged))
 		p.want("document.body?.dataset.runs")
 		if status := p.text("document.getElementById('status').textContent"); !strings.Contains(status, "The link cannot be read") {
 			t.Errorf("%.30s: the status is %q", damaged, status)

@@ -23,7 +23,7 @@ func TestPicturesOpen(t *testing.T) {
 			t.Fatal(err)
 		}
 		var texts int
-		if err := chromedp.Run(ctx, chromedp.Navigate("file://"+path), chromedp.Evaluate(`document.querySelectorAll("svg text").length`, &texts)); err != nil {
+		if err := chromedp.Run(ctx, browser.Load("file://"+path), chromedp.Evaluate(`document.querySelectorAll("svg text").length`, &texts)); err != nil {
 			t.Fatalf("%s: %v", file, err)
 		}
 		if texts == 0 {

@@ -37,8 +37,8 @@ func TestPages(t *testing.T) {
 		for _, scheme := range []string{"light", "dark"} {
 			var title string
 			var dark, overflows bool
-			err := chromedp.Run(ctx, colours(scheme), chromedp.EmulateViewport(400, 800), chromedp.Navigate("about:blank"), chromedp.Navigate(address+page),
-				chromedp.Text("h1", &title), chromedp.WaitReady("html[lang=en]"),
+			err := chromedp.Run(ctx, colours(scheme), chromedp.EmulateViewport(400, 800),
+				browser.Load(address+page, chromedp.Text("h1", &title), chromedp.WaitReady("html[lang=en]")),
 				chromedp.Evaluate(`document.documentElement.classList.contains("dark")`, &dark),
 				chromedp.Evaluate(`document.documentElement.scrollWidth > innerWidth`, &overflows))
 			if err != nil || !strings.Contains(title, want) || dark != (scheme == "dark") || overflows {
@@ -52,7 +52,7 @@ func TestPages(t *testing.T) {
 func TestSearch(t *testing.T) {
 	ctx, address := open(t)
 	var title string
-	err := chromedp.Run(ctx, chromedp.Navigate(address), chromedp.Click(".VPNavBarSearch button"),
+	err := chromedp.Run(ctx, browser.Load(address), chromedp.Click(".VPNavBarSearch button"),
 		chromedp.SendKeys(".VPLocalSearchBox input", "preset exception"), chromedp.WaitVisible(`.VPLocalSearchBox .result[href*="docs/exceptions.html"]`),
 		chromedp.Click(`.VPLocalSearchBox .result[href*="docs/exceptions.html"]`), chromedp.WaitNotPresent(".VPLocalSearchBox"), chromedp.Text(".vp-doc h1", &title))
 	if err != nil || !strings.Contains(title, "Let some VMs deviate") {
@@ -68,7 +68,7 @@ func TestPlayground(t *testing.T) {
 	const engines = `performance.getEntriesByType("resource").filter((r) => r.name.includes("/playground/")).length`
 	var title, result string
 	var loaded int
-	err := chromedp.Run(ctx, colours("light"), chromedp.EmulateViewport(1400, 800), chromedp.Navigate(address),
+	err := chromedp.Run(ctx, colours("light"), chromedp.EmulateViewport(1400, 800), browser.Load(address),
 		chromedp.Text(".playground .example", &result), chromedp.Sleep(time.Second), chromedp.Evaluate(engines, &loaded),
 		chromedp.Click(".playground button"), chromedp.Poll(inside+`getElementById("lines")?.textContent.includes("runStrategy")`, nil),
 		chromedp.Click(".VPNavBarAppearance button"), chromedp.Poll(inside+`documentElement.dataset.theme === "dark"`, nil),
@@ -87,7 +87,7 @@ func TestAccessible(t *testing.T) {
 	for _, page := range []string{"", "docs/cli.html", "docs/rules.html", "examples/presets/sizes.yaml.html"} {
 		for scheme, width := range map[string]int64{"light": 400, "dark": 1400} {
 			t.Run(scheme+" "+page, func(t *testing.T) {
-				if err := chromedp.Run(ctx, colours(scheme), chromedp.EmulateViewport(width, 800), chromedp.Navigate("about:blank"), chromedp.Navigate(address+page), chromedp.WaitVisible("h1")); err != nil {
+				if err := chromedp.Run(ctx, colours(scheme), chromedp.EmulateViewport(width, 800), browser.Load(address+page, chromedp.WaitVisible("h1"))); err != nil {
 					t.Fatal(err)
 				}
 				browser.Accessible(ctx, t, modules)
