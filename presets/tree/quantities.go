@@ -25,27 +25,37 @@ func HugeQuantity(text string) bool {
 	return len(text) > maxQuantityBytes || i >= 0 && len(text)-i-1 > maxExponentDigits+1 && strings.Trim(text[i+1:], "+-0123456789") == ""
 }
 
-// MayHaveHugeQuantity reports whether JSON has anything that looks like a huge quantity.
+// MayHaveHugeQuantity reports whether JSON has anything that looks like a huge quantity. Hashes and
+// UUIDs such as 67e83516-… do not.
 func MayHaveHugeQuantity(raw []byte) bool {
-	digits, inExponent := 0, false
-	for _, c := range raw {
+	start := 0
+	for i, c := range raw {
 		switch c {
-		case '0', '1', '2', '3', '4', '5', '6', '7', '8', '9':
-			digits++
-			if digits > maxQuantityBytes/2 || inExponent && digits > maxExponentDigits {
+		case '"', ',', ':', '[', ']', '{', '}', ' ', '\n', '\t', '\r':
+			if looksHuge(raw[start:i]) {
 				return true
 			}
-		case '.':
-			inExponent = false
-		case 'e', 'E':
-			digits, inExponent = 0, digits > 0
-		case '+', '-':
-			digits, inExponent = 0, inExponent && digits == 0
-		default:
-			digits, inExponent = 0, false
+			start = i + 1
 		}
 	}
-	return false
+	return looksHuge(raw[start:])
+}
+
+// looksHuge reports whether a part of JSON without quotes, spaces and structure may be a huge
+// quantity.
+func looksHuge(part []byte) bool {
+	if len(part) <= maxExponentDigits || part[0] > '9' && part[0] != '\\' {
+		return false
+	}
+	text := string(part)
+	if strings.Contains(text, `\u`) { // such as an escaped digit
+		var err error
+		if text, err = strconv.Unquote(`"` + text + `"`); err != nil {
+			return true
+		}
+	}
+	number := strings.Trim(text[:min(len(text), maxQuantityBytes/2)], "+-.0123456789eE") == ""
+	return number && HugeQuantity(text)
 }
 
 // HugeProblem is the problem of a HugeQuantity.
