@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"math"
 	"os"
 	"sync/atomic"
 	"time"
@@ -81,7 +82,7 @@ func (g *guest) watch(stop context.Context) v1alpha1.GuestEnd {
 		case <-stopping:
 			seen.stopping, stopping = true, nil
 			grace := ptr.Deref(g.input.VMI.Spec.TerminationGracePeriodSeconds, defaultGrace)
-			deadline = time.Now().Add(time.Duration(grace) * time.Second)
+			deadline = time.Now().Add(time.Duration(min(grace, math.MaxInt32)) * time.Second)
 		}
 	}
 }

@@ -62,6 +62,10 @@ const (
 // bytes follow in both directions.
 var LauncherControl = []string{LauncherProgram, "control"}
 
+// LauncherBind is the command of a launcher that uses the volumes of a VMI before its guest does,
+// and ends.
+var LauncherBind = []string{LauncherProgram, "bind"}
+
 // A LauncherAction is an action of LauncherControl on a guest.
 type LauncherAction string
 

@@ -5,6 +5,7 @@
 //	control  connects the manager to the guest
 //	probe    answers the kubelet: started, ready, guest-agent, or exec -- COMMAND
 //	copy     copies files from the image of a container disk
+//	bind     does nothing: its pod is the first consumer of volumes
 //
 // It exits with 2 when its arguments are invalid.
 package main
@@ -37,15 +38,17 @@ const invalid = 2
 
 func run(args []string, stderr io.Writer) (int, error) {
 	if len(args) == 0 {
-		return invalid, errors.New("expected a command: run, control, probe or copy")
+		return invalid, errors.New("expected a command: run, control, probe, copy or bind")
 	}
-	commands := map[string]func([]string, io.Writer) (int, error){"run": runGuest, "control": control, "probe": probe, "copy": copyFiles}
+	commands := map[string]func([]string, io.Writer) (int, error){"run": runGuest, "control": control, "probe": probe, "copy": copyFiles, "bind": bind}
 	command, known := commands[args[0]]
 	if !known {
-		return invalid, fmt.Errorf("unknown command %q: expected run, control, probe or copy", args[0])
+		return invalid, fmt.Errorf("unknown command %q: expected run, control, probe, copy or bind", args[0])
 	}
 	return command(args[1:], stderr)
 }
+
+func bind([]string, io.Writer) (int, error) { return 0, nil }
 
 // result returns the exit code of an error.
 func result(err error) (int, error) {

@@ -207,8 +207,10 @@ func send(to io.Writer, from io.Reader) error {
 	}
 }
 
-// proxy serves VNC viewers one after the other. The first viewer uses the given connection.
+// proxy serves VNC viewers one after the other, each over a connection of its own: an API server
+// ends one that is not read.
 func (d *device) proxy(ctx context.Context, connected *gorilla.Conn) error {
+	_ = connected.Close() // the VMI runs
 	listener, err := new(net.ListenConfig).Listen(ctx, "tcp", fmt.Sprintf("127.0.0.1:%d", d.port))
 	if err != nil {
 		return fmt.Errorf("cannot listen: %w", err)
@@ -221,14 +223,11 @@ func (d *device) proxy(ctx context.Context, connected *gorilla.Conn) error {
 		if err != nil {
 			return nil // interrupted
 		}
-		if connected == nil {
-			if connected, err = d.connect(ctx); err != nil {
-				_ = viewer.Close() // the other error is returned
-				return d.rejected(err)
-			}
+		if connected, err = d.connect(ctx); err != nil {
+			_ = viewer.Close() // the other error is returned
+			return d.rejected(err)
 		}
 		through(ctx, viewer, connected)
-		connected = nil
 	}
 }
 

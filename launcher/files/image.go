@@ -14,6 +14,8 @@ import (
 	"syscall"
 	"time"
 
+	"golang.org/x/sys/unix"
+
 	"github.com/virtwright/virtwright/domain"
 )
 
@@ -53,9 +55,29 @@ func look(file string) (*domain.VolumeFacts, error) {
 	if stat, ok := info.Sys().(*syscall.Stat_t); ok {
 		size := uint(min(max(stat.Blksize, 512), 4096))
 		facts.LogicalBlockSize, facts.PhysicalBlockSize = size, size
+		if facts.Block {
+			facts.LogicalBlockSize, facts.PhysicalBlockSize = blockSizes(file)
+		}
 		facts.Preallocated = !facts.Block && info.Size() > 0 && stat.Blocks*512 >= info.Size()
 	}
 	return facts, nil
+}
+
+// blockSizes returns the sizes of the sectors of a block device; 0 if the device does not say.
+func blockSizes(device string) (logical, physical uint) {
+	opened, err := os.OpenFile(device, os.O_RDONLY|syscall.O_NOFOLLOW, 0)
+	if err != nil {
+		return 0, 0
+	}
+	defer opened.Close()
+	size := func(request uint) uint {
+		n, err := unix.IoctlGetInt(int(opened.Fd()), request)
+		if err != nil || n < 0 {
+			return 0
+		}
+		return uint(n)
+	}
+	return size(unix.BLKSSZGET), size(unix.BLKPBSZGET)
 }
 
 // directIO reports whether a file can be read without the page cache.

@@ -74,15 +74,15 @@ func (v *volume) prepare(ctx context.Context) (*domain.VolumeFacts, error) {
 		if v.Ephemeral != nil { // the claim is read-only
 			return look(filepath.Join(v.folder(), imageName))
 		}
-		return sparse(filepath.Join(v.folder(), imageName), v.input.Capacity)
+		return sparse(filepath.Join(v.folder(), imageName), v.input.Capacity, shrink)
 	case v.HostDisk != nil:
 		capacity := &v.HostDisk.Capacity
 		if v.HostDisk.Type != kubevirtv1.HostDiskExistsOrCreate {
 			capacity = nil
 		}
-		return sparse(filepath.Join(v.folder(), filepath.Base(v.HostDisk.Path)), capacity)
+		return sparse(filepath.Join(v.folder(), filepath.Base(v.HostDisk.Path)), capacity, fail)
 	case v.EmptyDisk != nil:
-		return sparse(filepath.Join(v.folder(), imageName), &v.EmptyDisk.Capacity)
+		return sparse(filepath.Join(v.folder(), imageName), &v.EmptyDisk.Capacity, grow)
 	case v.ContainerDisk != nil:
 		return v.containerDisk(ctx)
 	case v.ConfigMap != nil, v.Secret != nil, v.ServiceAccount != nil, v.DownwardAPI != nil, v.Sysprep != nil,
@@ -92,9 +92,17 @@ func (v *volume) prepare(ctx context.Context) (*domain.VolumeFacts, error) {
 	return nil, errors.New("this kind of volume is not supported by the launcher")
 }
 
-// sparse returns the facts of a raw image. It creates a missing image with a capacity, at most the
-// free space of the file system.
-func sparse(file string, capacity *resource.Quantity) (*domain.VolumeFacts, error) {
+// A shortage says what happens if a file system has less free space than the capacity of an image.
+type shortage int
+
+const (
+	grow   shortage = iota // the image has the capacity: the pod is evicted if it uses too much
+	shrink                 // the image has the size of the free space: file systems of claims need some themselves
+	fail
+)
+
+// sparse returns the facts of a raw image. It creates a missing image with a capacity.
+func sparse(file string, capacity *resource.Quantity, onShortage shortage) (*domain.VolumeFacts, error) {
 	if _, err := os.Lstat(file); !errors.Is(err, fs.ErrNotExist) || capacity == nil || capacity.Value() <= 0 {
 		return look(file)
 	}
@@ -103,9 +111,12 @@ func sparse(file string, capacity *resource.Quantity) (*domain.VolumeFacts, erro
 		return nil, fmt.Errorf("cannot read the size of the file system: %w", err)
 	}
 	const sector = 4096
-	size := min(capacity.Value(), int64(system.Bavail)*system.Bsize) / sector * sector
-	if size == 0 {
-		return nil, fmt.Errorf("cannot create a disk of %s: no space left", capacity)
+	size, free := capacity.Value(), int64(system.Bavail)*system.Bsize
+	if onShortage == shrink {
+		size = min(size, free)
+	}
+	if size = size / sector * sector; size == 0 || onShortage == fail && size > free {
+		return nil, fmt.Errorf("cannot create a disk of %s: %d bytes are free", capacity, free)
 	}
 	err := replace(file, func(unfinished string) error { return os.Truncate(unfinished, size) })
 	if err != nil {
@@ -116,9 +127,9 @@ func sparse(file string, capacity *resource.Quantity) (*domain.VolumeFacts, erro
 
 // containerDisk finds the image of a container disk: a copied one, or one in an image volume.
 func (v *volume) containerDisk(ctx context.Context) (*domain.VolumeFacts, error) {
-	file, err := inside(v.folder(), imageName)
-	if errors.Is(err, fs.ErrNotExist) {
-		file, err = inside(v.folder(), cmp.Or(v.ContainerDisk.Path, "disk"))
+	file, err := inside(v.folder(), cmp.Or(v.ContainerDisk.Path, "disk"))
+	if copied, missing := inside(v.folder(), imageName); missing == nil && errors.Is(err, fs.ErrNotExist) {
+		file, err = copied, nil
 	}
 	if err != nil {
 		return nil, err
@@ -194,9 +205,9 @@ func Kernel(vmi *kubevirtv1.VirtualMachineInstance) (kernel, initrd string, err 
 		if path == "" {
 			return ""
 		}
-		file, problem := inside(v1alpha1.KernelFolder, filepath.Base(path))
-		if problem != nil {
-			file, problem = inside(v1alpha1.KernelFolder, path)
+		file, problem := inside(v1alpha1.KernelFolder, path)
+		if problem != nil { // it was copied
+			file, problem = inside(v1alpha1.KernelFolder, filepath.Base(path))
 		}
 		if problem != nil {
 			err = errors.Join(err, fmt.Errorf("%s: %w", at.Child(name), problem))

@@ -4,6 +4,7 @@ import (
 	"os"
 	"path/filepath"
 	"strings"
+	"syscall"
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
@@ -40,34 +41,44 @@ func TestInside(t *testing.T) {
 	}
 }
 
-// TestSparse creates a disk once, as large as the file system allows, and never through a link.
+// TestSparse creates a disk once, and never through a link. A disk of a claim is at most as large
+// as its file system.
 func TestSparse(t *testing.T) {
 	file := filepath.Join(t.TempDir(), "disk.img")
-	if _, err := sparse(file, nil); err == nil {
+	if _, err := sparse(file, nil, grow); err == nil {
 		t.Error("a disk without a capacity is created")
 	}
 	size := resource.MustParse("10Mi")
-	facts, err := sparse(file, &size)
+	facts, err := sparse(file, &size, fail)
 	must(t, err)
 	if info, err := os.Stat(file); err != nil || info.Size() != 10<<20 || facts.Format != "raw" || facts.Preallocated {
 		t.Errorf("%v, %v, %+v", info, err, facts)
 	}
 	must(t, os.WriteFile(file, []byte("data"), 0o600))
-	_, err = sparse(file, &size)
+	_, err = sparse(file, &size, fail)
 	must(t, err)
 	if content, _ := os.ReadFile(file); string(content) != "data" {
 		t.Error("the disk was replaced")
 	}
-	huge := resource.MustParse("8Ei")
-	other := filepath.Join(filepath.Dir(file), "huge.img")
-	if _, err := sparse(other, &huge); err == nil {
-		if info, _ := os.Stat(other); info.Size() >= huge.Value() {
-			t.Errorf("the disk is larger than its file system: %d", info.Size())
+	var system syscall.Statfs_t
+	must(t, syscall.Statfs(filepath.Dir(file), &system))
+	free := int64(system.Bavail) * system.Bsize
+	large := *resource.NewQuantity((free/4096+1<<18)*4096, resource.BinarySI)
+	for onShortage, name := range map[shortage]string{grow: "emptyDisk", shrink: "claim", fail: "hostDisk"} {
+		file := filepath.Join(filepath.Dir(file), name)
+		_, err := sparse(file, &large, onShortage)
+		info, missing := os.Stat(file)
+		switch {
+		case onShortage == fail && (err == nil || !strings.Contains(err.Error(), "bytes are free") || missing == nil):
+			t.Errorf("%s: %v, %v", name, err, missing)
+		case onShortage == fail:
+		case err != nil || missing != nil || (info.Size() == large.Value()) != (onShortage == grow):
+			t.Errorf("%s: %v, %v, %v", name, info, err, missing)
 		}
 	}
 	link := filepath.Join(filepath.Dir(file), "link")
 	must(t, os.Symlink("/etc/passwd", link))
-	if _, err := sparse(link, &size); err == nil || !strings.Contains(err.Error(), "neither a regular file") {
+	if _, err := sparse(link, &size, grow); err == nil || !strings.Contains(err.Error(), "neither a regular file") {
 		t.Errorf("a link is accepted: %v", err)
 	}
 }

@@ -13,6 +13,7 @@ import (
 	"encoding/json"
 	"fmt"
 	"maps"
+	"math"
 	"slices"
 	"strings"
 
@@ -74,10 +75,12 @@ const graceMargin = 15
 // defaultGrace is KubeVirt's default for terminationGracePeriodSeconds.
 const defaultGrace = 30
 
+// longestName is the longest name of a pod. A longer one ends with nameDigest bytes of a hash.
+const longestName, nameDigest = 253, 10
+
 // Name returns the name of the pod of a VMI. It is unique; a long one ends with a hash.
 func Name(vmi string) string {
-	const longest, digest = 253, 10
-	return shortened(v1alpha1.PodPrefix+vmi, vmi, longest, digest)
+	return shortened(v1alpha1.PodPrefix+vmi, vmi, longestName, nameDigest)
 }
 
 // shortened replaces the end of a long name by some bytes of the hash of a key.
@@ -209,9 +212,14 @@ func described(vmi *kubevirtv1.VirtualMachineInstance) *kubevirtv1.VirtualMachin
 	return out
 }
 
+// longestGrace is the longest grace period in seconds, 68 years. Sums with a longer one overflow.
+const longestGrace = math.MaxInt32
+
 // Grace returns the grace period of the pod of a VMI with a terminationGracePeriodSeconds, in
 // seconds.
-func Grace(vmi *int64) int64 { return max(ptr.Deref(vmi, defaultGrace), 0) + graceMargin }
+func Grace(vmi *int64) int64 {
+	return min(max(ptr.Deref(vmi, defaultGrace), 0), longestGrace) + graceMargin
+}
 
 func (b *builder) scheduling() {
 	spec, pod := b.spec, &b.pod.Spec

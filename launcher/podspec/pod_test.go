@@ -2,14 +2,17 @@ package podspec
 
 import (
 	"encoding/json"
+	"math"
 	"os"
 	"path/filepath"
+	"reflect"
 	"slices"
 	"strings"
 	"testing"
 
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/api/resource"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/util/intstr"
 	podsecurity "k8s.io/pod-security-admission/api"
 	"k8s.io/pod-security-admission/policy"
@@ -135,6 +138,37 @@ func TestName(t *testing.T) {
 			t.Errorf("%s and %s share %s", vmi, other, name)
 		}
 		seen[name] = vmi
+	}
+}
+
+// TestBinding checks that the first consumer of a VMI's claims has its volumes, devices and
+// privileges, and runs nothing.
+func TestBinding(t *testing.T) {
+	vmi := &kubevirtv1.VirtualMachineInstance{}
+	vmi.Name, vmi.UID = "web", "5a0e3b4c-0000-4000-8000-00000000dead"
+	vmi.Labels = map[string]string{"app": "web"}
+	vmi.Spec.Volumes = []kubevirtv1.Volume{{Name: "root", VolumeSource: kubevirtv1.VolumeSource{DataVolume: &kubevirtv1.DataVolumeSource{Name: "root"}}}}
+	vmi.Spec.NodeSelector = map[string]string{"disk": "fast"}
+	pod, err := New(&Request{VMI: vmi}, &Settings{Image: "launcher:1"})
+	if err != nil {
+		t.Fatal(err)
+	}
+	got := Binding(pod)
+	if got.Name != "virt-launcher-web-bind-5a0e3b4c" || len(got.Labels) != 1 || !metav1.IsControlledBy(got, vmi) {
+		t.Errorf("its metadata: %+v", got.ObjectMeta)
+	}
+	launcher, of := got.Spec.Containers[0], pod.Spec.Containers[0]
+	if !slices.Equal(launcher.Command, v1alpha1.LauncherBind) || launcher.Env != nil || launcher.StartupProbe != nil ||
+		!reflect.DeepEqual(launcher.VolumeMounts, of.VolumeMounts) || !reflect.DeepEqual(launcher.Resources, of.Resources) ||
+		!reflect.DeepEqual(got.Spec.NodeSelector, pod.Spec.NodeSelector) || !reflect.DeepEqual(got.Spec.Volumes, pod.Spec.Volumes) {
+		t.Errorf("its spec: %+v", got.Spec)
+	}
+	if got := Grace(new(int64(math.MaxInt64))); got != math.MaxInt32+15 {
+		t.Errorf("the longest grace period is %d s", got)
+	}
+	vmi.Name = strings.Repeat("a", 253)
+	if pod, err = New(&Request{VMI: vmi}, &Settings{}); err != nil || len(Binding(pod).Name) != 253 {
+		t.Errorf("the name of a long one: %s, %v", Binding(pod).Name, err)
 	}
 }
 

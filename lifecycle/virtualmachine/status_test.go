@@ -90,6 +90,7 @@ func TestPrintable(t *testing.T) {
 		"starts":          {observation{Strategy: kubevirtv1.RunStrategyAlways, VMI: own(starting, false)}, nil, "Starting"},
 		"no node":         {observation{Strategy: kubevirtv1.RunStrategyAlways, VMI: own(starting, false)}, condition("PodScheduled", "Unschedulable", corev1.ConditionFalse), "ErrorUnschedulable"},
 		"no claim":        {observation{Strategy: kubevirtv1.RunStrategyAlways, VMI: own(starting, false)}, condition("Synchronized", "FailedPvcNotFound", corev1.ConditionFalse), "ErrorPvcNotFound"},
+		"not filled":      {observation{Strategy: kubevirtv1.RunStrategyAlways, VMI: own(starting, false)}, condition("Synchronized", "DataVolumesNotReady", corev1.ConditionFalse), "Provisioning"},
 		"no image":        {observation{Strategy: kubevirtv1.RunStrategyAlways, VMI: own(starting, false)}, condition("Synchronized", "ImagePullBackOff", corev1.ConditionFalse), "ImagePullBackOff"},
 		"runs":            {observation{Strategy: kubevirtv1.RunStrategyAlways, VMI: own(running, false)}, nil, "Running"},
 		"is paused":       {observation{Strategy: kubevirtv1.RunStrategyAlways, VMI: own(running, false)}, condition("Paused", "", corev1.ConditionTrue), "Paused"},

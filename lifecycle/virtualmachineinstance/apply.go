@@ -32,6 +32,7 @@ const (
 	reasonNoImage     = "LauncherImageMissing"
 	reasonNoKVM       = "KVMNotConfigured"
 	reasonNoClaim     = "FailedPvcNotFound"
+	reasonNotFilled   = "DataVolumesNotReady"
 	reasonNameTaken   = "PodNameTaken"
 	reasonExcluded    = "NamespaceExcluded"
 )
@@ -43,7 +44,7 @@ func (c *Controller) create(ctx context.Context, vmi *partialobject.VirtualMachi
 	if err != nil {
 		return nil, nil, err
 	}
-	request, guest, err := c.podRequest(ctx, full)
+	request, guest, filling, err := c.podRequest(ctx, full)
 	if err != nil {
 		return nil, nil, err
 	}
@@ -53,6 +54,9 @@ func (c *Controller) create(ctx context.Context, vmi *partialobject.VirtualMachi
 	}
 	if err != nil {
 		return nil, nil, &partialobject.Failure{Reason: reasonNotCreated, Err: err}
+	}
+	if err := c.awaitFilled(ctx, filling, pod); err != nil {
+		return nil, nil, err
 	}
 	err = c.Client.Create(ctx, pod)
 	switch {
@@ -98,31 +102,32 @@ func (c *Controller) readFull(ctx context.Context, vmi *partialobject.VirtualMac
 }
 
 // podRequest gathers the input for the pod of a VMI, and checks that some host can run the guest.
-func (c *Controller) podRequest(ctx context.Context, vmi *kubevirtv1.VirtualMachineInstance) (*podspec.Request, *domain.GuestDomain, error) {
+func (c *Controller) podRequest(ctx context.Context, vmi *kubevirtv1.VirtualMachineInstance) (*podspec.Request, *domain.GuestDomain, *filling, error) {
 	profiles := c.Profiles.Snapshot()
 	if profiles == nil {
-		return nil, nil, errors.New("profiles are not loaded yet")
+		return nil, nil, nil, errors.New("profiles are not loaded yet")
 	}
 	namespace, err := c.Namespaces.Get(ctx, vmi.Namespace)
 	if err != nil {
-		return nil, nil, fmt.Errorf("cannot read Namespace %s: %w", vmi.Namespace, err)
+		return nil, nil, nil, fmt.Errorf("cannot read Namespace %s: %w", vmi.Namespace, err)
 	}
 	plan, errs := profiles.Plan(vmi, namespace.Labels, nil)
 	if errs = append(errs, domain.CheckPod(vmi)...); len(errs) > 0 {
-		return nil, nil, &partialobject.Failure{Reason: reasonNotRendered, Err: errs.ToAggregate()}
+		return nil, nil, nil, &partialobject.Failure{Reason: reasonNotRendered, Err: errs.ToAggregate()}
 	}
 	out := &podspec.Request{VMI: vmi}
 	out.Frontend, out.FrontendProfiles = profiles.Frontend(vmi, namespace.Labels)
 	out.Backend, out.BackendProfiles = profiles.Backend(vmi, namespace.Labels)
 	switch {
 	case c.Pods.Image == "":
-		return nil, nil, &partialobject.Failure{Reason: reasonNoImage, Err: errors.New("the launcher image is not configured; set the manager's flag --launcher-image")}
+		return nil, nil, nil, &partialobject.Failure{Reason: reasonNoImage, Err: errors.New("the launcher image is not configured; set the manager's flag --launcher-image")}
 	case !out.Emulated() && c.Pods.KVMResource == "":
-		return nil, nil, &partialobject.Failure{Reason: reasonNoKVM, Err: errors.New("the guest needs KVM, which is not configured; " +
+		return nil, nil, nil, &partialobject.Failure{Reason: reasonNoKVM, Err: errors.New("the guest needs KVM, which is not configured; " +
 			"set the manager's flag --kvm-resource, or create a BackendProfile with softwareEmulation: Allow")}
 	}
-	out.Claims, err = c.readClaims(ctx, vmi)
-	return out, plan.Guest, err
+	claims, filling, err := c.readClaims(ctx, vmi)
+	out.Claims = claims
+	return out, plan.Guest, filling, err
 }
 
 // readGuest returns the guest of a VMI, or nil if it cannot be rendered now.
@@ -131,13 +136,14 @@ func (c *Controller) readGuest(ctx context.Context, vmi *partialobject.VirtualMa
 	if err != nil {
 		return nil
 	}
-	_, out, _ := c.podRequest(ctx, full)
+	_, out, _, _ := c.podRequest(ctx, full)
 	return out
 }
 
-// readClaims returns the PersistentVolumeClaims of a VMI by name, from the API server.
-func (c *Controller) readClaims(ctx context.Context, vmi *kubevirtv1.VirtualMachineInstance) (map[string]podspec.Claim, error) {
-	out := map[string]podspec.Claim{}
+// readClaims returns the PersistentVolumeClaims of a VMI by name, from the API server, and whether
+// they are filled.
+func (c *Controller) readClaims(ctx context.Context, vmi *kubevirtv1.VirtualMachineInstance) (map[string]podspec.Claim, *filling, error) {
+	out, filling := map[string]podspec.Claim{}, &filling{}
 	var missing field.ErrorList
 	for i := range vmi.Spec.Volumes {
 		name, path := claimOf(&vmi.Spec.Volumes[i], field.NewPath("spec", "volumes").Index(i))
@@ -150,7 +156,10 @@ func (c *Controller) readClaims(ctx context.Context, vmi *kubevirtv1.VirtualMach
 			missing = append(missing, field.NotFound(path, name))
 			continue
 		case err != nil:
-			return nil, fmt.Errorf("cannot read PersistentVolumeClaim %s: %w", name, err)
+			return nil, nil, fmt.Errorf("cannot read PersistentVolumeClaim %s: %w", name, err)
+		}
+		if err := filling.add(ctx, c.Live, claim, path); err != nil {
+			return nil, nil, err
 		}
 		capacity, known := claim.Status.Capacity[corev1.ResourceStorage]
 		if !known {
@@ -161,9 +170,9 @@ func (c *Controller) readClaims(ctx context.Context, vmi *kubevirtv1.VirtualMach
 		}
 	}
 	if len(missing) > 0 {
-		return nil, &partialobject.Failure{Reason: reasonNoClaim, Err: missing.ToAggregate()}
+		return nil, nil, &partialobject.Failure{Reason: reasonNoClaim, Err: missing.ToAggregate()}
 	}
-	return out, nil
+	return out, filling, nil
 }
 
 // claimOf returns the name of a volume's claim and the path of that name; empty without a claim.

@@ -106,7 +106,8 @@ func guestEnd(pod *corev1.Pod) v1alpha1.GuestEnd {
 func launcherEnd(pod *corev1.Pod, launcher *corev1.ContainerStateTerminated) v1alpha1.GuestEnd {
 	var end v1alpha1.GuestEnd
 	switch {
-	case json.Unmarshal([]byte(launcher.Message), &end) == nil && end.Reason != "":
+	// For other exit codes, the message is the end of the log, where the guest may write.
+	case (launcher.ExitCode == 0 || launcher.ExitCode == 1) && json.Unmarshal([]byte(launcher.Message), &end) == nil && end.Reason != "":
 		return end
 	case launcher.ExitCode == 0:
 		return v1alpha1.GuestEnd{Reason: v1alpha1.GuestShutdown}

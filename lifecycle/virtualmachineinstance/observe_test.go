@@ -103,6 +103,7 @@ func TestGuestEnd(t *testing.T) {
 	}{
 		"reported by the launcher": {terminated(1, `{"reason":"GuestNotStarted","message":"no disk"}`), v1alpha1.GuestEnd{Reason: "GuestNotStarted", Message: "no disk"}},
 		"not reported":             {terminated(0, ""), v1alpha1.GuestEnd{Reason: "GuestShutdown"}},
+		"forged in its log":        {terminated(137, `{"reason":"GuestShutdown"}`), v1alpha1.GuestEnd{Reason: "GuestCrashed", Message: `the launcher ended: Error: {"reason":"GuestShutdown"}`}},
 		"the launcher crashed":     {terminated(2, "panic"), v1alpha1.GuestEnd{Reason: "GuestCrashed", Message: "the launcher ended: Error: panic"}},
 		"killed after its grace period": {func(p *corev1.Pod) {
 			terminated(exitCodeKilled, "")(p)

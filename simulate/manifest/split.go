@@ -70,12 +70,21 @@ func (d Document) isVM() bool {
 }
 
 func split(file string, content []byte, named bool) ([]Document, error) {
-	content = bytes.TrimPrefix(content, []byte("\ufeff")) // a byte order mark
-	if trimmed := bytes.TrimSpace(content); strings.HasSuffix(file, ".json") || bytes.HasPrefix(trimmed, []byte("{")) && json.Valid(firstOf(trimmed)) {
-		return splitJSON(file, content, named)
+	content = bytes.TrimPrefix(content, byteOrderMark)
+	comments := len(leadingComments.Find(content))
+	trimmed := bytes.TrimSpace(content[comments:])
+	looksJSON := strings.HasSuffix(file, ".json") || bytes.HasPrefix(trimmed, []byte("{")) && json.Valid(firstOf(trimmed))
+	if looksJSON && !separatorLine.Match(content) {
+		return splitJSON(file, content, comments, named)
 	}
 	return splitYAML(file, content, named), nil
 }
+
+var (
+	byteOrderMark   = []byte("\ufeff")
+	leadingComments = regexp.MustCompile(`^(\s*#.*\n)*`)
+	separatorLine   = regexp.MustCompile(`(?m)^---\s*$`)
+)
 
 // firstOf returns the first JSON value. It distinguishes JSON from a YAML flow mapping.
 func firstOf(content []byte) []byte {
@@ -86,9 +95,10 @@ func firstOf(content []byte) []byte {
 	return first
 }
 
-func splitJSON(file string, content []byte, named bool) ([]Document, error) {
+// splitJSON splits the JSON behind some bytes of comments.
+func splitJSON(file string, content []byte, comments int, named bool) ([]Document, error) {
 	var out []Document
-	decoder := json.NewDecoder(bytes.NewReader(content))
+	decoder := json.NewDecoder(bytes.NewReader(content[comments:]))
 	for {
 		var document json.RawMessage
 		err := decoder.Decode(&document)
@@ -98,7 +108,7 @@ func splitJSON(file string, content []byte, named bool) ([]Document, error) {
 		if err != nil {
 			at := int64(len(bytes.TrimSpace(content))) // of an unexpected end
 			if syntax, ok := errors.AsType[*json.SyntaxError](err); ok {
-				at = syntax.Offset
+				at = int64(comments) + syntax.Offset
 			}
 			line := 1 + bytes.Count(content[:min(at, int64(len(content)))], []byte("\n"))
 			return out, &DocumentError{Where: Position{File: file, Document: len(out) + 1}, Line: line, Message: "cannot read the JSON: " + err.Error()}
@@ -110,16 +120,20 @@ func splitJSON(file string, content []byte, named bool) ([]Document, error) {
 }
 
 var (
-	separator = regexp.MustCompile(`^---(?:\s|#|$)`)
+	separator = regexp.MustCompile(`^(?:\x{feff})?---(?:\s|#|$)`)
+	ended     = regexp.MustCompile(`^\.\.\.(?:\s|$)`)
 	shared    = regexp.MustCompile(`^---[ \t]+[^\s#]`)
 )
 
-// splitYAML splits at lines that begin with ---, like kubectl. Of a document that begins in such a
-// line, the YAML parser would read nothing, so it is an error.
+// splitYAML splits at lines that begin with ---, like kubectl. The YAML parser would read nothing
+// of a document that begins in such a line, or behind the end of another one: that is an error.
 func splitYAML(file string, content []byte, named bool) []Document {
 	var out []Document
 	var wrong error // of the next document
 	add := func(text []byte, before int) {
+		if blank, rest, marked := bytes.Cut(text, byteOrderMark); marked && isBlank(blank) { // of a file that was appended
+			text, before = rest, before+bytes.Count(blank, []byte("\n"))
+		}
 		if !isBlank(text) {
 			out = append(out, Document{Where: Position{File: file, Document: len(out) + 1}, named: named, text: text, before: before, err: wrong})
 		}
@@ -128,9 +142,14 @@ func splitYAML(file string, content []byte, named bool) []Document {
 	lines, before, start, offset := 0, 0, 0, 0
 	for line := range bytes.Lines(content) {
 		lines++
-		if bytes.HasPrefix(line, []byte("---")) && separator.Match(line) {
+		switch {
+		case bytes.HasPrefix(line, []byte("...")) && ended.Match(line):
 			add(content[start:offset], before)
-			start, before = offset+len("---"), lines-1
+			start, before = offset+len("..."), lines-1
+			wrong = &DocumentError{Where: Position{File: file, Document: len(out) + 1}, Line: lines + 1, Message: "cannot read the YAML: the document follows the end of another one: write --- before it"}
+		case bytes.HasPrefix(bytes.TrimPrefix(line, byteOrderMark), []byte("---")) && separator.Match(line):
+			add(content[start:offset], before)
+			start, before = offset+bytes.Index(line, []byte("---"))+len("---"), lines-1
 			if shared.Match(line) {
 				wrong = &DocumentError{Where: Position{File: file, Document: len(out) + 1}, Line: lines, Message: "cannot read the YAML: the document begins in the line of its separator: write it below ---"}
 			}

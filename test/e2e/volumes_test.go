@@ -1,6 +1,7 @@
 package e2e
 
 import (
+	"fmt"
 	"strings"
 
 	. "github.com/onsi/ginkgo/v2"
@@ -28,6 +29,14 @@ spec:
     storage: true
     subresources: {status: {}}
     schema: {openAPIV3Schema: {type: object, x-kubernetes-preserve-unknown-fields: true}}
+`
+
+// filledClaim is a claim that a DataVolume fills.
+const filledClaim = `
+apiVersion: v1
+kind: PersistentVolumeClaim
+metadata: {name: root, ownerReferences: [{apiVersion: cdi.kubevirt.io/v1beta1, kind: DataVolume, name: root, uid: %s, controller: true}]}
+spec: {accessModes: [ReadWriteOnce], resources: {requests: {storage: 1Gi}}}
 `
 
 var _ = Describe("A VM with dataVolumeTemplates", Ordered, func() {
@@ -58,10 +67,26 @@ var _ = Describe("A VM with dataVolumeTemplates", Ordered, func() {
 		}
 		fill("Failed")
 		s.machineIs("web", "DataVolumeError")
-		fill("Succeeded")
+		fill("WaitForFirstConsumer")
 		s.machineIs("web", "ErrorPvcNotFound") // who fills a DataVolume makes its claim
-		s.kubectl(claims, "apply", "-f", "-")
+		s.kubectl(fmt.Sprintf(filledClaim, volume.GetUID()), "create", "-f", "-")
+		podNames := func() (out []string) {
+			list, err := here.client.Resource(pods).Namespace(s.ns).List(here.ctx, metav1.ListOptions{})
+			Expect(err).NotTo(HaveOccurred())
+			for i := range list.Items {
+				out = append(out, list.Items[i].GetName())
+			}
+			return out
+		}
+		Eventually(podNames).Should(ConsistOf(HavePrefix("virt-launcher-web-bind-")))
+		s.machineIs("web", "Provisioning")
+		fill("ImportInProgress")
+		Eventually(func() any { return at(s.get(instance, "web"), "status.conditions") }).Should(ContainElement(And(
+			HaveKeyWithValue("reason", "DataVolumesNotReady"), HaveKeyWithValue("message", ContainSubstring(`volumes[0].dataVolume.name: Invalid value: "root": the DataVolume is not populated yet: its phase is "ImportInProgress"`)))))
+		Expect(podNames()).NotTo(ContainElement("virt-launcher-web"))
+		fill("Succeeded")
 		s.machineIs("web", "Starting")
+		Eventually(podNames).Should(ConsistOf("virt-launcher-web"))
 		Expect(at(s.get(virtualMachine, "web"), "status.conditions")).NotTo(ContainElement(HaveKeyWithValue("type", "Failure")))
 	})
 })

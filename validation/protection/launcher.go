@@ -53,7 +53,8 @@ var podRules = []managerRule{
 		`!has(c.securityContext.runAsUser) && c.?securityContext.?runAsNonRoot.orValue(true) && c.?securityContext.?seccompProfile.?type.orValue("RuntimeDefault") == "RuntimeDefault" && c.?securityContext.?readOnlyRootFilesystem.orValue(false))`,
 		"its containers must have no privileges and a read-only root"},
 	{`object.spec.containers.size() == 1 && object.spec.containers[0].name == ` + quote(v1alpha1.ContainerLauncher) +
-		` && object.spec.containers[0].?command.orValue([]) == ` + quote([]string{v1alpha1.LauncherProgram, "run"}) + ` && object.spec.containers[0].?args.orValue([]).size() == 0`,
+		fmt.Sprintf(` && object.spec.containers[0].?command.orValue([]) in [%s, %s]`, quote([]string{v1alpha1.LauncherProgram, "run"}), quote(v1alpha1.LauncherBind)) +
+		` && object.spec.containers[0].?args.orValue([]).size() == 0`,
 		"it must run the launcher alone"},
 	{fmt.Sprintf(`object.spec.?initContainers.orValue([]).all(c, c.?command.orValue([]) in [%s, %s])`,
 		quote([]string{v1alpha1.LauncherProgram, "copy"}), quote([]string{v1alpha1.ToolsFolder + "/" + path.Base(v1alpha1.LauncherProgram), "copy"})),
