@@ -104,16 +104,20 @@ func (s *Snapshot) MissingPresets(e *Exception) []string {
 	return limitWarnings(out)
 }
 
+// exceptionFor returns the exception that keeps a preset from acting on a VM, or nil. Of several, it
+// is the one that ends last, because no other end has an effect.
 func (q *query) exceptionFor(s *Snapshot, c *Compiled) *Exception {
+	var out *Exception
 	if c.legacy {
 		return nil
 	}
 	for _, e := range s.exceptions[q.namespace.Name] {
-		if slices.Contains(e.Presets, c.Ref) && !e.Expired(s.now()) && (e.vms == nil || e.vms.Matches(q.labels)) {
-			return e
+		keeps := slices.Contains(e.Presets, c.Ref) && !e.Expired(s.now()) && (e.vms == nil || e.vms.Matches(q.labels))
+		if keeps && (out == nil || !out.Until.IsZero() && (e.Until.IsZero() || e.Until.After(out.Until))) {
+			out = e
 		}
 	}
-	return nil
+	return out
 }
 
 // applyExceptions removes the presets that exceptions keep from acting, and records them. Recorded

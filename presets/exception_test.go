@@ -205,12 +205,36 @@ func TestCompileException(t *testing.T) {
 	}
 }
 
+// TestOverlappingExceptions: of several exceptions, the one that ends last counts.
+func TestOverlappingExceptions(t *testing.T) {
+	base := presets.NewSnapshot(presettest.Compile(t, presettest.Cluster("secure-boot", secureBoot)), nil)
+	soon, later, never := exceptionFor(t, exceptionDay, "cluster/secure-boot"), exceptionFor(t, exceptionDay.Add(time.Hour), "cluster/secure-boot"), exceptionFor(t, time.Time{}, "cluster/secure-boot")
+	soon.Name, later.Name, never.Name = "a", "b", "c"
+	for want, all := range map[string][]*presets.Exception{"b": {soon, later}, "c": {soon, never, later}} {
+		x := &exceptional{t, base.WithExceptions(all, func() time.Time { return exceptionDay.Add(-time.Minute) }), exceptionDay}
+		stored, warnings, err := x.resolve(oldVM, "")
+		if err != nil || !strings.Contains(stored, `{\"`+want+`\":[`) || strings.Contains(strings.Join(warnings, " "), "exception "+want) != (want == "b") || len(warnings) > 1 {
+			t.Errorf("%s: %v %q %s", want, err, warnings, stored)
+		}
+	}
+}
+
+// TestExceptionOfMissingValue: a missing value that a preset would give names the exception.
+func TestExceptionOfMissingValue(t *testing.T) {
+	base := presets.NewSnapshot(presettest.Compile(t, presettest.Cluster("size", `{defaults: {spec: {template: {spec: {domain: {memory: {guest: 1Gi}}}}}}}`)), nil)
+	s := base.WithExceptions([]*presets.Exception{exceptionFor(t, time.Time{}, "cluster/size")}, time.Now)
+	got := (&presets.Engine{}).NearMisses(t.Context(), s, presets.Request{Kind: presets.VirtualMachine, Object: []byte(oldVM), Namespace: presets.Namespace{Name: "lab"}}, "spec.template.spec.domain.memory.guest")
+	if want := "preset cluster/size gives memory.guest to VMs without exception old, which this one has"; len(got[0]) != 1 || got[0][0] != want {
+		t.Errorf("got %q, want %q", got, want)
+	}
+}
+
 // TestExceptionExplained names the exception as the reason.
 func TestExceptionExplained(t *testing.T) {
 	base := presets.NewSnapshot(presettest.Compile(t, presettest.Cluster("secure-boot", secureBoot)), nil)
 	s := base.WithExceptions([]*presets.Exception{exceptionFor(t, exceptionDay, "cluster/secure-boot")}, func() time.Time { return exceptionDay.Add(-time.Hour) })
 	x, err := (&presets.Engine{}).Explain(t.Context(), s, presets.Request{Kind: presets.VirtualMachine, Object: []byte(oldVM), Namespace: presets.Namespace{Name: "lab"}})
-	if err != nil || len(x.Presets) != 1 || x.Presets[0].Reason != "exception old until 2030-01-01T00:00:00Z" {
+	if err != nil || len(x.Presets) != 1 || !x.Presets[0].Matched || x.Presets[0].Reason != "matches; exception old until 2030-01-01T00:00:00Z keeps it from acting" {
 		t.Errorf("%v %+v", err, x)
 	}
 }

@@ -1,6 +1,7 @@
 package presets
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"slices"
@@ -245,7 +246,9 @@ func (x *Explanation) verdicts(s *Snapshot, q *query) []MatchResult {
 		v := MatchResult{Preset: c.Ref, Namespace: c.Namespace, Mode: c.Mode, Matched: slices.Contains(x.Result.Matched, c)}
 		switch excluded, _ := q.selection.excludes(c.Ref); {
 		case !v.Matched:
-			v.Reason = q.mismatchReason(s, c, x.Result.state)
+			if v.Reason, v.Matched = q.mismatchReason(s, c, x.Result.state); v.Matched {
+				v.Reason = "matches; " + v.Reason
+			}
 		case excluded && !c.outranksUser():
 			v.Reason = "matches; the annotation " + v1alpha1.AnnotationExclude + " excludes it"
 		case c.Mode != v1alpha1.ModeEnforce:
@@ -279,9 +282,21 @@ func (x *Explanation) countsOf(c *Compiled) *Counts {
 	return out
 }
 
-// mismatchReason says why a preset does not match. Effective, unless nil, is the object after
-// presets acted.
-func (q *query) mismatchReason(s *Snapshot, c *Compiled, effective *mergeState) string {
+// mismatchReason says why a preset does not act, and whether it matches nevertheless. Effective,
+// unless nil, is the object after presets acted.
+func (q *query) mismatchReason(s *Snapshot, c *Compiled, effective *mergeState) (reason string, matches bool) {
+	if reason = q.selectionReason(c, effective); reason != "" {
+		return reason, false
+	}
+	reason = q.conditionReason(c)
+	if e := q.exceptionFor(s, c); e != nil && reason == "" {
+		return e.String() + " keeps it from acting", true
+	}
+	return cmp.Or(reason, "does not match"), false
+}
+
+// selectionReason says why labels, annotations or the mode of a preset do not select the VM.
+func (q *query) selectionReason(c *Compiled, effective *mergeState) string {
 	switch {
 	case c.Mode == v1alpha1.ModeOff:
 		return "mode Off"
@@ -294,10 +309,7 @@ func (q *query) mismatchReason(s *Snapshot, c *Compiled, effective *mergeState) 
 	case c.namespaces != nil && !c.namespaces.Matches(labels.Set(q.namespace.Labels)):
 		return fmt.Sprintf("namespace %s does not match %s", q.namespace.Name, c.namespaces)
 	}
-	if e := q.exceptionFor(s, c); e != nil {
-		return e.String()
-	}
-	return q.conditionReason(c)
+	return ""
 }
 
 // presetLabel names a label that a preset set and that the selector of c requires.
@@ -331,7 +343,7 @@ func (q *query) conditionReason(c *Compiled) string {
 	case unmet != nil:
 		return unmet.name + " is false"
 	}
-	return "does not match"
+	return ""
 }
 
 func (r *mergeState) contributedFields() []Origin {

@@ -230,7 +230,8 @@ func (s *Snapshot) addNamed(q *query, m *matchResult, keep func(*Compiled)) fiel
 		c, ok := s.Lookup(q.namespace.Name, ref)
 		switch {
 		case ok && !q.selects(c) && q.actsNow(c):
-			m.warnings = append(m.warnings, fmt.Sprintf("preset %s in annotation %s does not match: %s", ref, v1alpha1.AnnotationPresets, q.mismatchReason(s, c, nil)))
+			reason, _ := q.mismatchReason(s, c, nil)
+			m.warnings = append(m.warnings, fmt.Sprintf("preset %s in annotation %s does not match: %s", ref, v1alpha1.AnnotationPresets, reason))
 		case ok && c.Explicit:
 			keep(c)
 		case ok: // it needs no name to act

@@ -133,7 +133,7 @@ func (e *Engine) NearMisses(ctx context.Context, s *Snapshot, req Request, field
 	found := make([][]nearMiss, len(fields))
 	for _, c := range s.all {
 		if ctx.Err() == nil && c.mayGive(req.Namespace.Name) {
-			q.addNearMisses(c, paths, found, func() (string, int) { return q.missReason(c) })
+			q.addNearMisses(c, paths, found, func() (string, int) { return q.missReason(s, c) })
 		}
 	}
 	for _, held := range s.held {
@@ -193,7 +193,7 @@ const (
 )
 
 // missReason says on which VMs the preset acts, and how this VM differs; empty if the preset acts.
-func (q *query) missReason(c *Compiled) (why string, distance int) {
+func (q *query) missReason(s *Snapshot, c *Compiled) (why string, distance int) {
 	vm := "this VM"
 	if q.isVMI {
 		vm = "this VMI"
@@ -214,6 +214,9 @@ func (q *query) missReason(c *Compiled) (why string, distance int) {
 		wants, distance = append(wants, "for which its "+unmet.name+" is true"), distance+farCondition
 	}
 	if len(wants) == 0 {
+		if e := q.exceptionFor(s, c); e != nil {
+			return "VMs without " + e.String() + ", which this one has", 0
+		}
 		return "", 0
 	}
 	why = "VMs " + strings.Join(wants, " ")

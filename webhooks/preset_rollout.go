@@ -61,8 +61,11 @@ func (p PresetRollout) Handle(ctx context.Context, req Request) Response {
 	response := authorize(ctx, p.Authorizer, req, rolloutRequirements(&before, &rollout, changed))
 	if snapshot := p.Snapshots.Snapshot(); changed && response.Allowed && snapshot != nil {
 		for i, ref := range rollout.Spec.Presets {
-			if _, ok := snapshot.Lookup("", ref); !ok {
+			switch c, ok := snapshot.Lookup("", ref); {
+			case !ok:
 				response.Warnings = append(response.Warnings, fmt.Sprintf("spec.presets[%d]: preset %q does not exist, or is invalid", i, ref))
+			case c.ApplyAt == v1alpha1.ApplyAtLaunch:
+				response.Warnings = append(response.Warnings, fmt.Sprintf("spec.presets[%d]: preset %q applies at launch: VMs get its change when they start, and the rollout restarts none for it", i, ref))
 			}
 		}
 	}

@@ -191,14 +191,14 @@ func undo(before *v1alpha1.PresetRolloutStatus, of counts, restarts bool) step {
 		return step{reason: reasonAborted, message: "VMs have the stable revision until a preset changes"}
 	}
 	if left == 0 && !restarts {
-		return step{reason: reasonFailed, message: fmt.Sprintf("%d VMs cannot go back to the stable revision: correct them", failed), update: true}
+		return step{reason: reasonFailed, message: fmt.Sprintf("VMs that cannot go back to the stable revision, or are not ready with it: %d; see status.failures", failed), update: true}
 	}
-	message := fmt.Sprintf("%d VMs go back to the stable revision", left)
+	message := fmt.Sprintf("VMs that go back to the stable revision: %d", left)
 	if failed > 0 {
-		message += fmt.Sprintf(", %d have failed", failed)
+		message += fmt.Sprintf("; failed: %d", failed)
 	}
 	if restarts {
-		message += fmt.Sprintf(", %d wait for a restart, or to be ready", of.restarting)
+		message += fmt.Sprintf("; waiting for a restart, or to be ready: %d", of.restarting)
 	}
 	return step{reason: reasonAborting, message: message, update: true, restart: restarts}
 }
@@ -208,13 +208,13 @@ func work(spec *v1alpha1.PresetRolloutSpec, at *v1alpha1.PresetRolloutStatus, of
 	hasFailed := of.failed > allowed(spec, of.selected)
 	switch {
 	case of.pending() > 0:
-		message := fmt.Sprintf("%d VMs are left in wave %s up to %s", of.pending(), at.Wave, at.Step)
+		message := fmt.Sprintf("VMs left in wave %s up to %s: %d", at.Wave, at.Step, of.pending())
 		return step{reason: reasonUpdating, message: message, update: true, restart: restarts && !hasFailed}, false
 	case hasFailed:
-		message := fmt.Sprintf("%d VMs have failed: correct the preset, or the VMs", of.failed)
+		message := fmt.Sprintf("VMs that failed: %d; correct the preset, or the VMs", of.failed)
 		return step{reason: reasonFailed, message: message, update: true}, false
 	case restarts:
-		message := fmt.Sprintf("%d VMs of wave %s up to %s wait for a restart, or to be ready", of.restarting, at.Wave, at.Step)
+		message := fmt.Sprintf("VMs of wave %s up to %s that wait for a restart, or to be ready: %d", at.Wave, at.Step, of.restarting)
 		return step{reason: reasonUpdating, message: message, update: true, restart: true}, false
 	}
 	return step{}, true

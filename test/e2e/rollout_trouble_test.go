@@ -27,7 +27,7 @@ var _ = Describe("A PresetRollout over many VMs", func() {
 		s.annotateRollout("rollout-approved", fmt.Sprint(at(s.get(presetRollout, s.ns), "status.target"), "/rest"))
 
 		Eventually(s.rolloutState).Should(Equal("Failed rest 50%"))
-		Expect(s.condition(s.get(presetRollout, s.ns), "Progressing")).To(ContainSubstring("VMs have failed"))
+		Expect(s.condition(s.get(presetRollout, s.ns), "Progressing")).To(ContainSubstring("VMs that failed"))
 		Expect(fmt.Sprint(at(s.get(presetRollout, s.ns), "status.failures"))).To(contain(`cannot patch resource "virtualmachines"`, ourselves))
 		counts := s.rolloutCounts()
 		Expect(counts["failed"]).To(Equal(counts["selected"] - first))
