@@ -104,8 +104,8 @@ func (s *Snapshot) MissingPresets(e *Exception) []string {
 	return limitWarnings(out)
 }
 
-// exceptionFor returns the exception that keeps a preset from acting on a VM, or nil. Of several, it
-// is the one that ends last, because no other end has an effect.
+// exceptionFor returns the exception that keeps a preset from acting on a VM, or nil. Of several,
+// it is the one that ends last: the end of another one has no effect.
 func (q *query) exceptionFor(s *Snapshot, c *Compiled) *Exception {
 	var out *Exception
 	if c.legacy {
@@ -113,11 +113,15 @@ func (q *query) exceptionFor(s *Snapshot, c *Compiled) *Exception {
 	}
 	for _, e := range s.exceptions[q.namespace.Name] {
 		keeps := slices.Contains(e.Presets, c.Ref) && !e.Expired(s.now()) && (e.vms == nil || e.vms.Matches(q.labels))
-		if keeps && (out == nil || !out.Until.IsZero() && (e.Until.IsZero() || e.Until.After(out.Until))) {
+		if keeps && (out == nil || e.outlasts(out)) {
 			out = e
 		}
 	}
 	return out
+}
+
+func (e *Exception) outlasts(other *Exception) bool {
+	return !other.Until.IsZero() && (e.Until.IsZero() || e.Until.After(other.Until))
 }
 
 // applyExceptions removes the presets that exceptions keep from acting, and records them. Recorded

@@ -18,6 +18,7 @@ import (
 	"os/signal"
 	"path/filepath"
 	"runtime"
+	"slices"
 	"strconv"
 	"strings"
 	"syscall"
@@ -175,8 +176,20 @@ func (r *release) clean() error {
 			return err
 		}
 	}
+	left, err := os.ReadDir(r.dist)
+	if err != nil {
+		return fmt.Errorf("cannot list the folder of the release: %w", err)
+	}
+	for _, entry := range left {
+		if entry.Type().IsRegular() && !slices.Contains(pages, entry.Name()) {
+			return fmt.Errorf("%s is not of a release: move it elsewhere, because the checksums and the signature cover all files of the folder", filepath.Join(r.dist, entry.Name()))
+		}
+	}
 	return nil
 }
+
+// pages are the files of a release whose names have no version.
+var pages = []string{checksumsFile, licensesFile, "CHANGELOG.md", "LICENSE", "README.md", "verify.sh"}
 
 // removeAll removes the files and folders that match the pattern.
 func removeAll(pattern string) error {

@@ -263,3 +263,22 @@ func read(t *testing.T, path string) []byte {
 	}
 	return content
 }
+
+// TestClean removes an earlier release, and nothing else.
+func TestClean(t *testing.T) {
+	r := &release{dist: t.TempDir()}
+	for _, name := range []string{"virtwright-0.1.0.tgz", checksumsFile, "README.md"} {
+		if err := r.write(name, nil); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if err := r.clean(); err != nil {
+		t.Fatal(err)
+	}
+	if err := r.write("key.pem", nil); err != nil {
+		t.Fatal(err)
+	}
+	if err := r.clean(); err == nil || !strings.Contains(err.Error(), "key.pem is not of a release") {
+		t.Errorf("got %v", err)
+	}
+}
