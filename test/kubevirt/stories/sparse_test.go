@@ -111,4 +111,30 @@ spec:
 			Expect(s.vm(name).Generation).To(Equal(before[name].Generation))
 		}
 	})
+
+	It("keeps the identity that KubeVirt gave it when its manifest loses its last field", func() {
+		s.preset("small", `
+match: {labels: {matchLabels: {size: small}}}
+defaults: {spec: {template: {spec: {domain: {memory: {guest: 1Gi}, devices: {interfaces: [{name: default, masquerade: {}}]}}, networks: [{name: default, pod: {}}]}}}}`)
+		apply := func(template string) {
+			GinkgoHelper()
+			_, stderr, err := here.Kubectl(here.Context(), `
+apiVersion: kubevirt.io/v1
+kind: VirtualMachine
+metadata: {name: web, namespace: `+s.ns+`, labels: {size: small}}
+spec: {runStrategy: Halted, `+template+`}`, "apply", "-f", "-")
+			Expect(err).NotTo(HaveOccurred(), stderr)
+		}
+		apply("template: {spec: {hostname: shop, domain: {cpu: {cores: 2}}}}")
+		firmware := func() *kubevirtv1.Firmware { return s.vm("web").Spec.Template.Spec.Domain.Firmware }
+		Eventually(firmware).ShouldNot(BeNil()) // virt-controller writes it
+		before := firmware()
+		Expect(before.UUID).NotTo(BeEmpty())
+		apply("template: {spec: {domain: {cpu: {cores: 3}}}}")
+		Expect(firmware()).To(Equal(before))
+		apply("template: {}")
+		Expect(firmware()).To(Equal(before))
+		Expect(s.vm("web").Spec.Template.Spec.Domain.Memory.Guest.String()).To(Equal("1Gi"))
+		Expect(s.vm("web").Spec.Template.Spec.Hostname).To(BeEmpty())
+	})
 })
