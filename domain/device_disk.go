@@ -183,10 +183,29 @@ func (g *guest) rejectUnusedVolumes() {
 	}
 	delete(used, "")
 	for i := range g.spec.Volumes {
-		if name := g.spec.Volumes[i].Name; !used[name] {
-			g.reject(field.Invalid(field.NewPath("spec", "volumes").Index(i).Child("name"), name, "must be the name of a disk or file system too: the guest does not see this volume"))
+		v, at := &g.spec.Volumes[i], field.NewPath("spec", "volumes").Index(i)
+		if !used[v.Name] {
+			g.reject(field.Invalid(at.Child("name"), v.Name, "must be the name of a disk or file system too: the guest does not see this volume"))
+		}
+		if kind, label := volumeLabel(v); len(label) > maxVolumeLabel {
+			g.reject(field.TooLong(at.Child(kind, "volumeLabel"), label, maxVolumeLabel))
 		}
 	}
+}
+
+const maxVolumeLabel = 32 // of an ISO image
+
+// volumeLabel returns the label that a volume of files gets in the guest, and the volume's kind.
+func volumeLabel(v *kubevirtv1.Volume) (kind, label string) {
+	switch {
+	case v.ConfigMap != nil:
+		return "configMap", v.ConfigMap.VolumeLabel
+	case v.Secret != nil:
+		return "secret", v.Secret.VolumeLabel
+	case v.DownwardAPI != nil:
+		return "downwardAPI", v.DownwardAPI.VolumeLabel
+	}
+	return "", ""
 }
 
 // The limits of QEMU for block sizes; those of s390x are limited by its pages.

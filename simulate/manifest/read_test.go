@@ -51,10 +51,11 @@ func TestByteOrderMark(t *testing.T) {
 // TestDocuments reads files that other programs write or append to each other.
 func TestDocuments(t *testing.T) {
 	const one, two = `{"apiVersion": "v1", "kind": "A"}`, `{"apiVersion": "v1", "kind": "B"}`
+	twice := strings.TrimSpace(strings.Repeat("VirtualMachine ", 2))
 	for in, want := range map[string]string{
 		one + "\n" + two: "A B", one + "\n---\n" + two + "\n": "A B", "# a\n\n# b\n" + one + "\n" + two: "A B", "---\n" + one + "\n---\n" + two: "A B",
-		vm + "\ufeff---\n" + vm: "VirtualMachine VirtualMachine", vm + "---\n\ufeff" + vm: "VirtualMachine VirtualMachine",
-		vm + "...\n": "VirtualMachine", vm + "...\n# end\n---\n" + vm: "VirtualMachine VirtualMachine",
+		vm + "\ufeff---\n" + vm: twice, vm + "---\n\ufeff" + vm: twice,
+		vm + "...\n": "VirtualMachine", vm + "...\n# end\n---\n" + vm: twice,
 		vm + "...\n" + vm:                "document 2, line 4: cannot read the YAML: the document follows the end of another one: write --- before it",
 		"# a\n" + one + "\n{\"kind\": }": "document 2, line 3: cannot read the JSON: invalid character '}' looking for beginning of value",
 	} {
