@@ -18,7 +18,7 @@ func Prune(file string, content []byte, parts map[int]map[string]any) ([]byte, e
 		return nil, err
 	}
 	var out bytes.Buffer
-	rest := content
+	done := 0
 	for _, d := range documents {
 		text := d.text
 		if part, has := parts[d.Where.Document]; has {
@@ -26,12 +26,11 @@ func Prune(file string, content []byte, parts map[int]map[string]any) ([]byte, e
 				return nil, err
 			}
 		}
-		at := bytes.Index(rest, d.text) // documents follow each other
-		out.Write(rest[:at])
+		out.Write(content[done:d.at])
 		out.Write(text)
-		rest = rest[at+len(d.text):]
+		done = d.at + len(d.text)
 	}
-	out.Write(rest)
+	out.Write(content[done:])
 	return out.Bytes(), nil
 }
 

@@ -59,6 +59,14 @@ func TestPruneDocuments(t *testing.T) {
 	if want := "a: 1\nb: 1\nc: 1\n---\na: 1\n"; err != nil || string(got) != want {
 		t.Errorf("a document that begins like another: %v\n%s", err, got)
 	}
+	for in, want := range map[string]string{
+		"# was: {\"a\":1}\n{\"a\":1}\n\ufeff---\na: 1\n":              "# was: {\"a\":1}\n{\n  \"b\": 1\n}\n\ufeff---\na: 1\n",
+		"\ufeff{\"a\":1} {\"x\":1}\n--- # 2\n{\"y\":2} # last\n...\n": "\ufeff{\n  \"b\": 1\n} {\"x\":1}\n--- # 2\n{\"y\":2} # last\n...\n",
+	} {
+		if got, err := Prune("f.yaml", []byte(in), map[int]map[string]any{1: {"b": int64(1)}}); err != nil || string(got) != want {
+			t.Errorf("%q: %v, %q", in, err, got)
+		}
+	}
 	_, err = Prune("f.yaml", []byte("a: &x {b: 1, c: 2}\nd: *x\n"), map[int]map[string]any{1: {"a": map[string]any{"b": int64(1)}, "d": map[string]any{"b": int64(1), "c": int64(2)}}})
 	if err == nil || !strings.Contains(err.Error(), "f.yaml, document 1: cannot edit the document in place") {
 		t.Errorf("a change of an anchor: %v", err)

@@ -270,7 +270,11 @@ func Reason(err error) error {
 // Parse returns the objects of a text. The name is the file of their positions.
 func Parse(name string, text []byte) ([]Object, error) {
 	var out []Object
-	for _, d := range splitYAML(name, text, false) {
+	documents, err := split(name, text, false)
+	if err != nil {
+		return nil, err
+	}
+	for _, d := range documents {
 		found, err := d.Objects()
 		if err != nil {
 			return nil, err

@@ -2,6 +2,7 @@ package manifest
 
 import (
 	"bytes"
+	"cmp"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -18,6 +19,7 @@ type Document struct {
 	Where Position
 	named bool
 	text  []byte
+	at    int // where the text begins in the file
 	json  bool
 	// before is the number of lines before the document.
 	before int
@@ -69,101 +71,110 @@ func (d Document) isVM() bool {
 	return !d.json && kindLine.Match(d.text) && versionLine.Match(d.text)
 }
 
+// A splitter splits a file into documents.
+type splitter struct {
+	file    string
+	named   bool
+	content []byte
+	out     []Document
+	err     error // of the first JSON that cannot be read
+}
+
+// split splits a file at lines that begin with ---, like kubectl, and at the ends of JSON values. The
+// YAML parser would read nothing of a document that begins in such a line, or behind the end of
+// another one: that is an error of the document.
 func split(file string, content []byte, named bool) ([]Document, error) {
-	content = bytes.TrimPrefix(content, byteOrderMark)
-	comments := len(leadingComments.Find(content))
-	trimmed := bytes.TrimSpace(content[comments:])
-	looksJSON := strings.HasSuffix(file, ".json") || bytes.HasPrefix(trimmed, []byte("{")) && json.Valid(firstOf(trimmed))
-	if looksJSON && !separatorLine.Match(content) {
-		return splitJSON(file, content, comments, named)
+	s := &splitter{file: file, named: named, content: content}
+	var wrong string // with the next document
+	lines, before, start, offset := 0, 0, 0, 0
+	for line := range bytes.Lines(content) {
+		lines++
+		marked := bytes.TrimPrefix(line, byteOrderMark)
+		switch {
+		case bytes.HasPrefix(line, []byte("...")) && ended.Match(line):
+			s.add(start, offset, before, wrong)
+			start, before = offset+len("..."), lines-1
+			wrong = "the document follows the end of another one: write --- before it"
+		case bytes.HasPrefix(marked, []byte("---")) && separator.Match(marked):
+			s.add(start, offset, before, wrong)
+			start, before, wrong = offset+len(line)-len(marked)+len("---"), lines-1, ""
+			if shared.Match(marked) {
+				wrong = "the document begins in the line of its separator: write it below ---"
+			}
+		}
+		offset += len(line)
 	}
-	return splitYAML(file, content, named), nil
+	s.add(start, offset, before, wrong)
+	return s.out, s.err
 }
 
 var (
 	byteOrderMark   = []byte("\ufeff")
 	leadingComments = regexp.MustCompile(`^(\s*#.*\n)*`)
-	separatorLine   = regexp.MustCompile(`(?m)^---\s*$`)
+	separator       = regexp.MustCompile(`^---(?:\s|#|$)`)
+	shared          = regexp.MustCompile(`^---[ \t]+[^\s#]`)
+	ended           = regexp.MustCompile(`^\.\.\.(?:\s|$)`)
 )
 
-// firstOf returns the first JSON value. It distinguishes JSON from a YAML flow mapping.
-func firstOf(content []byte) []byte {
+// add adds the documents in a part of the file. Before is the number of lines before it.
+func (s *splitter) add(start, end, before int, wrong string) {
+	text := s.content[start:end]
+	if blank, rest, marked := bytes.Cut(text, byteOrderMark); marked && isBlank(blank) && (len(blank) == 0 || blank[len(blank)-1] == '\n') {
+		text, before = rest, before+bytes.Count(blank, []byte("\n")) // the file was appended to another one
+	}
+	if isBlank(text) {
+		return
+	}
+	comments := len(leadingComments.Find(text))
+	if wrong == "" && (strings.HasSuffix(s.file, ".json") || beginsWithJSON(text[comments:])) {
+		s.addJSON(end-len(text)+comments, end)
+		return
+	}
+	d := Document{Where: s.next(), named: s.named, text: text, at: end - len(text), before: before}
+	if wrong != "" {
+		d.err = &DocumentError{Where: d.Where, Line: 1 + before + bytes.Count(text[:len(text)-len(bytes.TrimLeft(text, " \t\r\n"))], []byte("\n")), Message: "cannot read the YAML: " + wrong}
+	}
+	s.out = append(s.out, d)
+}
+
+func (s *splitter) next() Position { return Position{File: s.file, Document: len(s.out) + 1} }
+
+// beginsWithJSON distinguishes JSON from a YAML flow mapping.
+func beginsWithJSON(text []byte) bool {
 	var first json.RawMessage
-	if err := json.NewDecoder(bytes.NewReader(content)).Decode(&first); err != nil {
-		return nil
-	}
-	return first
+	return bytes.HasPrefix(bytes.TrimSpace(text), []byte("{")) && json.NewDecoder(bytes.NewReader(text)).Decode(&first) == nil
 }
 
-// splitJSON splits the JSON behind some bytes of comments.
-func splitJSON(file string, content []byte, comments int, named bool) ([]Document, error) {
-	var out []Document
-	decoder := json.NewDecoder(bytes.NewReader(content[comments:]))
-	for {
-		var document json.RawMessage
-		err := decoder.Decode(&document)
-		if errors.Is(err, io.EOF) {
-			return out, nil
-		}
-		if err != nil {
-			at := int64(len(bytes.TrimSpace(content))) // of an unexpected end
-			if syntax, ok := errors.AsType[*json.SyntaxError](err); ok {
-				at = int64(comments) + syntax.Offset
-			}
-			line := 1 + bytes.Count(content[:min(at, int64(len(content)))], []byte("\n"))
-			return out, &DocumentError{Where: Position{File: file, Document: len(out) + 1}, Line: line, Message: "cannot read the JSON: " + err.Error()}
-		}
-		if !bytes.Equal(document, []byte("null")) {
-			out = append(out, Document{Where: Position{File: file, Document: len(out) + 1}, named: named, text: document, json: true})
-		}
-	}
-}
-
-var (
-	separator = regexp.MustCompile(`^(?:\x{feff})?---(?:\s|#|$)`)
-	ended     = regexp.MustCompile(`^\.\.\.(?:\s|$)`)
-	shared    = regexp.MustCompile(`^---[ \t]+[^\s#]`)
-)
-
-// splitYAML splits at lines that begin with ---, like kubectl. The YAML parser would read nothing
-// of a document that begins in such a line, or behind the end of another one: that is an error.
-func splitYAML(file string, content []byte, named bool) []Document {
-	var out []Document
-	var wrong error // of the next document
-	add := func(text []byte, before int) {
-		if blank, rest, marked := bytes.Cut(text, byteOrderMark); marked && isBlank(blank) { // of a file that was appended
-			text, before = rest, before+bytes.Count(blank, []byte("\n"))
-		}
-		if !isBlank(text) {
-			out = append(out, Document{Where: Position{File: file, Document: len(out) + 1}, named: named, text: text, before: before, err: wrong})
-		}
-		wrong = nil
-	}
-	lines, before, start, offset := 0, 0, 0, 0
-	for line := range bytes.Lines(content) {
-		lines++
+// addJSON adds the JSON values in a part of the file. Only comments may follow them.
+func (s *splitter) addJSON(start, end int) {
+	decoder := json.NewDecoder(bytes.NewReader(s.content[start:end]))
+	for at := start; ; at = start + int(decoder.InputOffset()) {
+		var value json.RawMessage
+		err := decoder.Decode(&value)
 		switch {
-		case bytes.HasPrefix(line, []byte("...")) && ended.Match(line):
-			add(content[start:offset], before)
-			start, before = offset+len("..."), lines-1
-			wrong = &DocumentError{Where: Position{File: file, Document: len(out) + 1}, Line: lines + 1, Message: "cannot read the YAML: the document follows the end of another one: write --- before it"}
-		case bytes.HasPrefix(bytes.TrimPrefix(line, byteOrderMark), []byte("---")) && separator.Match(line):
-			add(content[start:offset], before)
-			start, before = offset+bytes.Index(line, []byte("---"))+len("---"), lines-1
-			if shared.Match(line) {
-				wrong = &DocumentError{Where: Position{File: file, Document: len(out) + 1}, Line: lines, Message: "cannot read the YAML: the document begins in the line of its separator: write it below ---"}
+		case errors.Is(err, io.EOF), err != nil && at > start && isBlank(s.content[at:end]):
+			return
+		case err != nil:
+			wrong := start + len(bytes.TrimSpace(s.content[start:end])) // for an unexpected end
+			if syntax, ok := errors.AsType[*json.SyntaxError](err); ok {
+				wrong = start + int(syntax.Offset)
 			}
+			line := 1 + bytes.Count(s.content[:min(wrong, end)], []byte("\n"))
+			s.err = cmp.Or(s.err, error(&DocumentError{Where: s.next(), Line: line, Message: "cannot read the JSON: " + err.Error()}))
+			return
+		case !bytes.Equal(value, []byte("null")):
+			at := start + int(decoder.InputOffset()) - len(value)
+			s.out = append(s.out, Document{Where: s.next(), named: s.named, text: value, at: at, json: true, before: bytes.Count(s.content[:at], []byte("\n"))})
 		}
-		offset += len(line)
 	}
-	add(content[start:], before)
-	return out
 }
 
+// isBlank reports whether text has no document: only comments, null, directives, or an end.
 func isBlank(text []byte) bool {
 	for line := range bytes.Lines(text) {
+		ends := ended.Match(line) || bytes.HasPrefix(line, []byte("%"))
 		line = bytes.TrimSpace(line)
-		if len(line) > 0 && line[0] != '#' && !bytes.Equal(line, []byte("null")) && !bytes.Equal(line, []byte("~")) {
+		if len(line) > 0 && line[0] != '#' && !ends && !bytes.Equal(line, []byte("null")) && !bytes.Equal(line, []byte("~")) {
 			return false
 		}
 	}
