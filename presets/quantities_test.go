@@ -18,7 +18,7 @@ func TestHugeQuantities(t *testing.T) {
 	engine := &presets.Engine{Platform: &presets.Platform{}}
 	for memory, fine := range map[string]bool{
 		`"1Gi"`: true, `"1e9"`: true, `"1E+9"`: true, `"1e-999"`: true, `1e9`: true, `1e-99999999`: true,
-		`"1e-99999999"`: false, `"1E-99999999"`: false, `"1e99999999"`: false, `"1e-9999"`: false,
+		`"1e-99999999"`: false, `"1E-99999999"`: false, `"1e99999999"`: false, `"1e-9999"`: false, `" 1e-9999 "`: false, "\"\u00a01e-9999\"": false,
 		`"0.` + strings.Repeat("0", 1<<20) + `1"`: false,
 	} {
 		raw := vm(memory)

@@ -2,6 +2,7 @@ package podspec
 
 import (
 	"encoding/json"
+	"maps"
 	"math"
 	"os"
 	"path/filepath"
@@ -154,11 +155,11 @@ func TestBinding(t *testing.T) {
 		t.Fatal(err)
 	}
 	got := Binding(pod)
-	if got.Name != "virt-launcher-web-bind-5a0e3b4c" || len(got.Labels) != 1 || !metav1.IsControlledBy(got, vmi) {
+	if got.Name != "virt-launcher-web-bind-5a0e3b4c" || !maps.Equal(got.Labels, map[string]string{"app": "web", v1alpha1.LabelPod: v1alpha1.LabelPodValue}) || !metav1.IsControlledBy(got, vmi) {
 		t.Errorf("its metadata: %+v", got.ObjectMeta)
 	}
 	launcher, of := got.Spec.Containers[0], pod.Spec.Containers[0]
-	if !slices.Equal(launcher.Command, v1alpha1.LauncherBind) || launcher.Env != nil || launcher.StartupProbe != nil ||
+	if !slices.Equal(launcher.Command, v1alpha1.LauncherBind) || launcher.Env != nil || launcher.StartupProbe != nil || launcher.ReadinessProbe == nil ||
 		!reflect.DeepEqual(launcher.VolumeMounts, of.VolumeMounts) || !reflect.DeepEqual(launcher.Resources, of.Resources) ||
 		!reflect.DeepEqual(got.Spec.NodeSelector, pod.Spec.NodeSelector) || !reflect.DeepEqual(got.Spec.Volumes, pod.Spec.Volumes) {
 		t.Errorf("its spec: %+v", got.Spec)

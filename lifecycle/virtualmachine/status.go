@@ -99,6 +99,8 @@ func printableStatusStarting(conditions []kubevirtv1.VirtualMachineInstanceCondi
 		case c.Type != kubevirtv1.VirtualMachineInstanceSynchronized:
 		case c.Reason == "FailedPvcNotFound":
 			return kubevirtv1.VirtualMachineStatusPvcNotFound
+		case c.Reason == reasonVolumeNotFilled:
+			return kubevirtv1.VirtualMachineStatusDataVolumeError
 		case c.Reason == "DataVolumesNotReady":
 			return kubevirtv1.VirtualMachineStatusProvisioning
 		case c.Reason == "ErrImagePull":

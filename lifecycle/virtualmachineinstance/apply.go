@@ -33,6 +33,7 @@ const (
 	reasonNoKVM       = "KVMNotConfigured"
 	reasonNoClaim     = "FailedPvcNotFound"
 	reasonNotFilled   = "DataVolumesNotReady"
+	reasonFillFailed  = "FailedDataVolumeImport"
 	reasonNameTaken   = "PodNameTaken"
 	reasonExcluded    = "NamespaceExcluded"
 )

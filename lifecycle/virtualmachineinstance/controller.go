@@ -110,6 +110,9 @@ func (c *Controller) Reconcile(ctx context.Context, req reconcile.Request) (reco
 	if errors.Is(err, partialobject.ErrStale) || apierrors.IsConflict(err) {
 		return reconcile.Result{RequeueAfter: cacheLag}, nil // an event may come before
 	}
+	if errors.Is(err, errNotFilled) {
+		return reconcile.Result{RequeueAfter: pollPeriod}, nil
+	}
 	return result, err
 }
 

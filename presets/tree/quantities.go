@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"strconv"
 	"strings"
+	"unicode/utf8"
 
 	"k8s.io/apimachinery/pkg/api/resource"
 	"k8s.io/apimachinery/pkg/util/validation/field"
@@ -21,6 +22,7 @@ var errHugeQuantity = errors.New("too many digits")
 // HugeQuantity reports whether the text of a quantity is longer than it needs to be. Parsing it
 // could take hours.
 func HugeQuantity(text string) bool {
+	text = strings.TrimSpace(text) // as quantities are parsed
 	i := strings.IndexAny(text, "eE")
 	return len(text) > maxQuantityBytes || i >= 0 && len(text)-i-1 > maxExponentDigits+1 && strings.Trim(text[i+1:], "+-0123456789") == ""
 }
@@ -44,16 +46,18 @@ func MayHaveHugeQuantity(raw []byte) bool {
 // looksHuge reports whether a part of JSON without quotes, spaces and structure may be a huge
 // quantity.
 func looksHuge(part []byte) bool {
-	if len(part) <= maxExponentDigits || part[0] > '9' && part[0] != '\\' {
+	isWord := len(part) > 0 && part[0] > '9' && part[0] != '\\' && part[0] < utf8.RuneSelf // no space
+	if len(part) <= maxExponentDigits || isWord {
 		return false
 	}
-	text := string(part)
-	if strings.Contains(text, `\u`) { // such as an escaped digit
+	text := strings.TrimSuffix(string(part), `\`) // of an escaped quote
+	if strings.Contains(text, `\`) {              // such as an escaped digit or space
 		var err error
 		if text, err = strconv.Unquote(`"` + text + `"`); err != nil {
 			return true
 		}
 	}
+	text = strings.TrimSpace(text)
 	number := strings.Trim(text[:min(len(text), maxQuantityBytes/2)], "+-.0123456789eE") == ""
 	return number && HugeQuantity(text)
 }

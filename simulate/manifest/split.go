@@ -80,8 +80,8 @@ type splitter struct {
 	err     error // of the first JSON that cannot be read
 }
 
-// split splits a file at lines that begin with ---, like kubectl, and at the ends of JSON values. The
-// YAML parser would read nothing of a document that begins in such a line, or behind the end of
+// split splits a file at lines that begin with ---, like kubectl, and at the ends of JSON values.
+// The YAML parser would read nothing of a document that begins in such a line, or behind the end of
 // another one: that is an error of the document.
 func split(file string, content []byte, named bool) ([]Document, error) {
 	s := &splitter{file: file, named: named, content: content}
