@@ -59,9 +59,17 @@ func storedCluster(ctx context.Context, objects []manifest.Object, settings Sett
 		return nil, err
 	}
 	excluded := webhooks.ExcludedNamespaces(managerNamespace)
+	ignored := 0
 	c.VMs = slices.DeleteFunc(c.VMs, func(m VM) bool {
-		return m.Kind != presets.VirtualMachine || !m.isStored() || slices.Contains(excluded, m.Namespace)
+		if m.Kind == presets.VirtualMachine && !m.isStored() {
+			ignored++
+			return true
+		}
+		return m.Kind != presets.VirtualMachine || slices.Contains(excluded, m.Namespace)
 	})
+	if ignored > 0 {
+		c.Notes = append(c.Notes, fmt.Sprintf("ignored VMs without a resourceVersion, because they are not stored: %d; virtwright validate checks them", ignored))
+	}
 	for _, m := range c.VMs {
 		c.existing.store(m)
 	}

@@ -34,7 +34,9 @@ type presetReader struct {
 	// selecting are presets that select namespaces by label.
 	selecting []*presets.Compiled
 	rollouts  []*v1alpha1.PresetRollout
-	notes     []string
+	// rolloutEntries are those of rollouts.
+	rolloutEntries []*entry
+	notes          []string
 }
 
 func (p *presetReader) read(e *entry) error {

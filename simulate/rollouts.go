@@ -23,8 +23,19 @@ func (p *presetReader) rollout(e *entry) []Problem {
 	if err := kjson.UnmarshalCaseSensitivePreserveInts(e.JSON, out); err != nil {
 		return []Problem{{Message: err.Error()}}
 	}
-	p.rollouts = append(p.rollouts, out)
+	if problems := checkRolloutSchema(out); len(problems) > 0 {
+		return problemsOf(problems)
+	}
+	p.rollouts, p.rolloutEntries = append(p.rollouts, out), append(p.rolloutEntries, e)
 	return nil
+}
+
+// warnOfRollouts warns about parts of rollouts that have no effect, and about missing presets.
+func (p *presetReader) warnOfRollouts(s *presets.Snapshot) {
+	for _, e := range p.rolloutEntries {
+		answer := (webhooks.PresetRollout{Snapshots: loaded[presets.Snapshot]{s}}).Handle(p.ctx, creation(e))
+		e.warnings = append(e.warnings, answer.Warnings...)
+	}
 }
 
 // Taken reports that a rollout that was read before has a preset of another one.

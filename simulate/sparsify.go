@@ -14,6 +14,7 @@ import (
 	"github.com/virtwright/virtwright/api/v1alpha1"
 	"github.com/virtwright/virtwright/fleet"
 	"github.com/virtwright/virtwright/presets"
+	"github.com/virtwright/virtwright/presets/tree"
 	"github.com/virtwright/virtwright/validation/protection"
 	"github.com/virtwright/virtwright/webhooks/conversion"
 )
@@ -77,7 +78,12 @@ func (c *Cluster) asNew(m VM) (VM, error) {
 	}
 	delete(annotations, v1alpha1.AnnotationProvenance) // a create with a record restores the VM
 	delete(object, "status")
-	unstructured.RemoveNestedField(object, "spec", "template", "metadata", "creationTimestamp") // programs write null
+	// Programs write null.
+	unstructured.RemoveNestedField(object, "spec", "template", "metadata", "creationTimestamp")
+	volumes, _, _ := unstructured.NestedFieldNoCopy(object, "spec", "dataVolumeTemplates")
+	for _, v := range tree.AsList(volumes) {
+		unstructured.RemoveNestedField(tree.AsObject(v), "metadata", "creationTimestamp")
+	}
 	if finalizers, _ := meta["finalizers"].([]any); m.isStored() {
 		delete(meta, "ownerReferences")
 		delete(annotations, v1alpha1.AnnotationRolloutWaited)

@@ -196,9 +196,11 @@ func (c *Cluster) explained(differ []fleet.Mismatch, x *presets.Explanation, at 
 		}
 		for _, v := range x.Presets {
 			p, known := c.snapshot.Lookup(v.Namespace, v.Preset)
-			acted := v.Matched && v.Mode == v1alpha1.ModeEnforce
-			if known && !acted && (p.ApplyAt == at || at == v1alpha1.ApplyAtDefinition) && d.Expected != nil && gives(p, d) {
-				f.Reasons = append(f.Reasons, fmt.Sprintf("preset %s has this value, but was not applied: %s", v.Preset, v.Reason))
+			acted := v.Counts != nil
+			if known && !acted && (p.ApplyAt == at || at == v1alpha1.ApplyAtDefinition) && d.Expected != nil {
+				if does := gives(p, d); does != "" {
+					f.Reasons = append(f.Reasons, fmt.Sprintf("preset %s %s, but was not applied: %s", v.Preset, does, v.Reason))
+				}
 			}
 		}
 		out = append(out, f)
@@ -206,11 +208,18 @@ func (c *Cluster) explained(differ []fleet.Mismatch, x *presets.Explanation, at 
 	return out
 }
 
-func gives(p *presets.Compiled, d fleet.Mismatch) bool {
-	return slices.ContainsFunc(p.Actions(), func(part presets.Action) bool {
-		if part.Role == provenance.Forbid || part.Role == provenance.Remove || !part.Path.HasPrefix(d.Path) && !d.Path.HasPrefix(part.Path) {
-			return false
+// gives says how a preset may give an expected value; empty if it does not.
+func gives(p *presets.Compiled, d fleet.Mismatch) string {
+	for _, part := range p.Actions() {
+		switch {
+		case part.Role == provenance.Forbid || part.Role == provenance.Remove || !part.Path.HasPrefix(d.Path) && !d.Path.HasPrefix(part.Path):
+		case part.Computed:
+			return "computes this value"
+		case len(part.Path) > len(d.Path):
+			return "sets parts of it"
+		case vmschema.SameValue(d.Path, part.Value, d.Expected):
+			return "has this value"
 		}
-		return len(part.Path) > len(d.Path) || part.Computed || vmschema.SameValue(d.Path, part.Value, d.Expected)
-	})
+	}
+	return ""
 }

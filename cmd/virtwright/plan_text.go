@@ -286,7 +286,11 @@ func planValue(v any) string {
 	if v == nil {
 		return "(none)"
 	}
-	return tree.Truncate(presets.EscapeLine(strings.Trim(tree.Format(v), `"`)), shownValue)
+	text, isText := v.(string)
+	if !isText {
+		text = tree.Format(v)
+	}
+	return tree.Truncate(presets.EscapeLine(text), shownValue)
 }
 
 func someVMs(vms []string) string {

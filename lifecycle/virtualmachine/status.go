@@ -88,6 +88,15 @@ func printableStatusOfVMI(vmi *partialobject.VirtualMachineInstance, seen *vmiOb
 	return printableStatusStarting(vmi.Status.Conditions)
 }
 
+// statusOfReason has the reasons of the condition Synchronized that status shows.
+var statusOfReason = map[string]kubevirtv1.VirtualMachinePrintableStatus{
+	"FailedPvcNotFound":   kubevirtv1.VirtualMachineStatusPvcNotFound,
+	reasonVolumeNotFilled: kubevirtv1.VirtualMachineStatusDataVolumeError,
+	"DataVolumesNotReady": kubevirtv1.VirtualMachineStatusProvisioning,
+	"ErrImagePull":        kubevirtv1.VirtualMachineStatusErrImagePull,
+	"ImagePullBackOff":    kubevirtv1.VirtualMachineStatusImagePullBackOff,
+}
+
 func printableStatusStarting(conditions []kubevirtv1.VirtualMachineInstanceCondition) kubevirtv1.VirtualMachinePrintableStatus {
 	for _, c := range conditions {
 		if c.Status != corev1.ConditionFalse {
@@ -96,17 +105,8 @@ func printableStatusStarting(conditions []kubevirtv1.VirtualMachineInstanceCondi
 		switch {
 		case c.Type == kubevirtv1.VirtualMachineInstanceConditionType(corev1.PodScheduled) && c.Reason == corev1.PodReasonUnschedulable:
 			return kubevirtv1.VirtualMachineStatusUnschedulable
-		case c.Type != kubevirtv1.VirtualMachineInstanceSynchronized:
-		case c.Reason == "FailedPvcNotFound":
-			return kubevirtv1.VirtualMachineStatusPvcNotFound
-		case c.Reason == reasonVolumeNotFilled:
-			return kubevirtv1.VirtualMachineStatusDataVolumeError
-		case c.Reason == "DataVolumesNotReady":
-			return kubevirtv1.VirtualMachineStatusProvisioning
-		case c.Reason == "ErrImagePull":
-			return kubevirtv1.VirtualMachineStatusErrImagePull
-		case c.Reason == "ImagePullBackOff":
-			return kubevirtv1.VirtualMachineStatusImagePullBackOff
+		case c.Type == kubevirtv1.VirtualMachineInstanceSynchronized && statusOfReason[c.Reason] != "":
+			return statusOfReason[c.Reason]
 		}
 	}
 	return kubevirtv1.VirtualMachineStatusStarting

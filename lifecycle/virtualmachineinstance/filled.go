@@ -81,28 +81,31 @@ func (c *Controller) awaitFilled(ctx context.Context, f *filling, pod *corev1.Po
 // has ended is replaced if storage waits again, for claims that were created again.
 func (c *Controller) bind(ctx context.Context, binding *corev1.Pod, isNeeded bool) error {
 	existing := &corev1.Pod{}
-	err := c.Client.Get(ctx, client.ObjectKeyFromObject(binding), existing)
-	exists := err == nil
-	owner := metav1.GetControllerOfNoCopy(existing)
-	owned := exists && owner != nil && owner.UID == binding.OwnerReferences[0].UID
-	used := (&podObservation{Phase: existing.Status.Phase}).final() && c.Clock.Since(existing.CreationTimestamp.Time) > bindPeriod
-	switch {
-	case client.IgnoreNotFound(err) != nil:
+	switch err := c.Client.Get(ctx, client.ObjectKeyFromObject(binding), existing); {
+	case apierrors.IsNotFound(err) && isNeeded:
+		return c.createBinding(ctx, binding)
+	case apierrors.IsNotFound(err):
+		return nil
+	case err != nil:
 		return fmt.Errorf("cannot read Pod %s: %w", binding.Name, err)
-	case isNeeded && exists && !owned:
-		return &partialobject.Failure{Reason: reasonNameTaken, Err: fmt.Errorf("pod %s exists and does not belong to this VMI; delete it", binding.Name)}
-	case isNeeded && !exists:
-		err = c.Client.Create(ctx, binding)
-		if apierrors.IsAlreadyExists(err) || apierrors.HasStatusCause(err, corev1.NamespaceTerminatingCause) {
-			err = nil
-		}
-	case owned && (!isNeeded || used):
-		err = client.IgnoreNotFound(c.Client.Delete(ctx, existing, client.Preconditions{UID: &existing.UID}))
-	default:
-		err = nil
 	}
-	if err != nil {
-		return &partialobject.Failure{Reason: reasonNotCreated, Err: fmt.Errorf("cannot create or delete Pod %s: %w", binding.Name, err)}
+	isUsed := (&podObservation{Phase: existing.Status.Phase}).final() && c.Clock.Since(existing.CreationTimestamp.Time) > bindPeriod
+	owner := metav1.GetControllerOfNoCopy(existing)
+	switch isOwned := owner != nil && owner.UID == binding.OwnerReferences[0].UID; {
+	case isNeeded && !isOwned:
+		return &partialobject.Failure{Reason: reasonNameTaken, Err: fmt.Errorf("pod %s exists and does not belong to this VMI; delete it", binding.Name)}
+	case isOwned && (!isNeeded || isUsed):
+		if err := c.Client.Delete(ctx, existing, client.Preconditions{UID: &existing.UID}); client.IgnoreNotFound(err) != nil {
+			return &partialobject.Failure{Reason: reasonNotDeleted, Err: fmt.Errorf("cannot delete Pod %s: %w", binding.Name, err)}
+		}
 	}
 	return nil
+}
+
+func (c *Controller) createBinding(ctx context.Context, binding *corev1.Pod) error {
+	err := c.Client.Create(ctx, binding)
+	if err == nil || apierrors.IsAlreadyExists(err) || apierrors.HasStatusCause(err, corev1.NamespaceTerminatingCause) {
+		return nil
+	}
+	return &partialobject.Failure{Reason: reasonNotCreated, Err: fmt.Errorf("cannot create Pod %s: %w", binding.Name, err)}
 }

@@ -60,7 +60,7 @@ func (d Document) prune(part map[string]any) ([]byte, error) {
 		}
 		return again.Bytes(), nil
 	}
-	return nil, &DocumentError{Where: d.Where, Message: "cannot edit the document in place, for example because it has anchors: print it with -o yaml"}
+	return nil, &DocumentError{Where: d.Where, Message: "cannot edit the document in place, for example because it has anchors: print it with -o yaml; the file is unchanged"}
 }
 
 func encodeJSON(object map[string]any) ([]byte, error) {
