@@ -24,9 +24,7 @@ func (c *Cluster) fill(ctx context.Context, entries []*entry) []error {
 	c.Notes = append(c.Notes, p.notes...)
 	c.Presets, c.selecting, c.exceptions, c.rollouts = len(p.compiled), p.selecting, p.exceptions, p.rollouts
 	c.snapshot = p.withExceptions(presets.NewSnapshot(p.compiled, p.broken), c.preset || c.settings.Live)
-	if c.preset || c.settings.Live {
-		p.warnOfRollouts(c.snapshot)
-	}
+	p.warnOfRollouts(c.snapshot, c.preset || c.settings.Live)
 	c.Notes = append(c.Notes, c.heldBack()...)
 	c.profiles, _ = domain.CompileProfiles(p.frontend, p.backend) // each was validated when it was read
 	rules.bind(c, entries)

@@ -61,11 +61,13 @@ func storedCluster(ctx context.Context, objects []manifest.Object, settings Sett
 	excluded := webhooks.ExcludedNamespaces(managerNamespace)
 	ignored := 0
 	c.VMs = slices.DeleteFunc(c.VMs, func(m VM) bool {
-		if m.Kind == presets.VirtualMachine && !m.isStored() {
-			ignored++
+		if m.Kind != presets.VirtualMachine || slices.Contains(excluded, m.Namespace) {
 			return true
 		}
-		return m.Kind != presets.VirtualMachine || slices.Contains(excluded, m.Namespace)
+		if !m.isStored() {
+			ignored++
+		}
+		return !m.isStored()
 	})
 	if ignored > 0 {
 		c.Notes = append(c.Notes, fmt.Sprintf("ignored VMs without a resourceVersion, because they are not stored: %d; virtwright validate checks them", ignored))

@@ -2,9 +2,12 @@ package simulate
 
 import (
 	"regexp"
+	"slices"
 	"strconv"
 	"strings"
+	"time"
 
+	"k8s.io/apimachinery/pkg/util/intstr"
 	"k8s.io/apimachinery/pkg/util/sets"
 	"k8s.io/apimachinery/pkg/util/validation"
 	"k8s.io/apimachinery/pkg/util/validation/field"
@@ -12,8 +15,8 @@ import (
 	"github.com/virtwright/virtwright/api/v1alpha1"
 )
 
-// checkRolloutSchema rejects rollouts that API servers reject by the schema of the CRD, before they
-// call webhooks.
+// checkRolloutSchema rejects what authors get wrong and what API servers reject by the schema of
+// the CRD, before they call webhooks. It does not know the limits of numbers of items.
 func checkRolloutSchema(r *v1alpha1.PresetRollout) (out field.ErrorList) {
 	at, spec := field.NewPath("spec"), &r.Spec
 	if len(spec.Presets) == 0 {
@@ -22,7 +25,7 @@ func checkRolloutSchema(r *v1alpha1.PresetRollout) (out field.ErrorList) {
 	seen := sets.New[string]()
 	for i, ref := range spec.Presets {
 		at := at.Child("presets").Index(i)
-		if name, ok := strings.CutPrefix(ref, "cluster/"); !ok || len(validation.IsDNS1123Subdomain(name)) > 0 {
+		if !rolloutPreset.MatchString(ref) {
 			out = append(out, field.Invalid(at, ref, "must be cluster/ and the name of a ClusterVirtualMachinePreset"))
 		}
 		if seen.Has(ref) {
@@ -31,6 +34,7 @@ func checkRolloutSchema(r *v1alpha1.PresetRollout) (out field.ErrorList) {
 		seen.Insert(ref)
 	}
 	out = append(out, notOneOf(at.Child("restart"), spec.Restart, v1alpha1.RestartWhenStopped, v1alpha1.RestartRolling)...)
+	out = append(out, checkAmounts(at, spec)...)
 	if len(spec.Waves) == 0 {
 		return append(out, field.Required(at.Child("waves"), "must have a wave"))
 	}
@@ -44,6 +48,36 @@ func checkRolloutSchema(r *v1alpha1.PresetRollout) (out field.ErrorList) {
 	}
 	if last := spec.Waves[len(spec.Waves)-1]; last.VMs != nil || last.Namespaces != nil {
 		out = append(out, field.Invalid(at.Child("waves"), last.Name, "the last wave takes all other VMs: add a wave without vms and namespaces"))
+	}
+	return out
+}
+
+var rolloutPreset = regexp.MustCompile(`^cluster/[a-z0-9]([-a-z0-9.]*[a-z0-9])?$`)
+
+var amount = regexp.MustCompile(`^(\d+|(100|[1-9]?[0-9])%)$`)
+
+// checkAmounts rejects limits that are neither numbers nor percentages, and times that pass at
+// once.
+func checkAmounts(at *field.Path, spec *v1alpha1.PresetRolloutSpec) (out field.ErrorList) {
+	check := func(at *field.Path, value *intstr.IntOrString) {
+		if value != nil && !amount.MatchString(value.String()) {
+			out = append(out, field.Invalid(at, value.String(), "must be a number, or a percentage such as 2%"))
+		}
+	}
+	check(at.Child("failure", "maxFailed"), spec.Failure.MaxFailed)
+	if d := spec.Health.VMDeadline; d != nil && d.Duration <= 0 {
+		out = append(out, field.Invalid(at.Child("health", "vmDeadline"), d.Duration.String(), "must be a duration such as 20m"))
+	}
+	for i := range spec.Budgets {
+		b, at := &spec.Budgets[i], at.Child("budgets").Index(i)
+		check(at.Child("maxUnavailable"), &b.MaxUnavailable)
+		out = append(out, notOneOf(at.Child("per"), b.Per, v1alpha1.BudgetPerNamespace)...)
+		if (b.Schedule == "") != (b.Duration == nil) || b.TimeZone != "" && b.Schedule == "" {
+			out = append(out, field.Invalid(at, b.Schedule, "schedule and duration need each other, and timeZone needs schedule"))
+		}
+		if b.Duration != nil && b.Duration.Duration < time.Minute {
+			out = append(out, field.Invalid(at.Child("duration"), b.Duration.Duration.String(), "must be a duration of at least a minute, such as 12h"))
+		}
 	}
 	return out
 }
@@ -74,10 +108,10 @@ func checkWaveSchema(at *field.Path, w *v1alpha1.RolloutWave) (out field.ErrorLi
 	return out
 }
 
-// notOneOf rejects a value that is neither empty nor one of two.
-func notOneOf[T ~string](at *field.Path, value, one, other T) field.ErrorList {
-	if value == "" || value == one || value == other {
+// notOneOf rejects a value that is neither empty nor known.
+func notOneOf[T ~string](at *field.Path, value T, known ...T) field.ErrorList {
+	if value == "" || slices.Contains(known, value) {
 		return nil
 	}
-	return field.ErrorList{field.NotSupported(at, value, []T{one, other})}
+	return field.ErrorList{field.NotSupported(at, value, known)}
 }

@@ -14,7 +14,8 @@ import (
 	"github.com/virtwright/virtwright/webhooks"
 )
 
-// rollout adds a rollout that the validating webhook accepts. It changes no verdict.
+// rollout adds a rollout that API servers and the validating webhook accept. It changes no verdict
+// about VMs.
 func (p *presetReader) rollout(e *entry) []Problem {
 	if answer := (webhooks.PresetRollout{Snapshots: loaded[presets.Snapshot]{}, Rollouts: p}).Handle(p.ctx, creation(e)); !answer.Allowed {
 		return answer.Problems
@@ -30,8 +31,12 @@ func (p *presetReader) rollout(e *entry) []Problem {
 	return nil
 }
 
-// warnOfRollouts warns about parts of rollouts that have no effect, and about missing presets.
-func (p *presetReader) warnOfRollouts(s *presets.Snapshot) {
+// warnOfRollouts warns about parts of rollouts that have no effect and, if known, about missing
+// presets.
+func (p *presetReader) warnOfRollouts(s *presets.Snapshot, known bool) {
+	if !known {
+		s = nil
+	}
 	for _, e := range p.rolloutEntries {
 		answer := (webhooks.PresetRollout{Snapshots: loaded[presets.Snapshot]{s}}).Handle(p.ctx, creation(e))
 		e.warnings = append(e.warnings, answer.Warnings...)

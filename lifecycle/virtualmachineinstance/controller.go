@@ -143,7 +143,7 @@ func (c *Controller) reconcile(ctx context.Context, vmi *partialobject.VirtualMa
 		guest = c.readGuest(ctx, vmi) // the status after the creation of the pod was not written
 	}
 	err := c.writeStatus(ctx, vmi, pod, outcome{d, guest, failure})
-	if d.Action == reportExcluded {
+	if d.Action == reportExcluded || err != nil && errors.Is(failure, errNotFilled) {
 		return err // a retry would fail in the same way
 	}
 	return errors.Join(err, failure)

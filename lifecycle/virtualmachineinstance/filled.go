@@ -80,14 +80,20 @@ func (c *Controller) awaitFilled(ctx context.Context, f *filling, pod *corev1.Po
 // bind creates the first consumer of claims if they need one, and deletes it otherwise. One that
 // has ended is replaced if storage waits again, for claims that were created again.
 func (c *Controller) bind(ctx context.Context, binding *corev1.Pod, isNeeded bool) error {
-	existing := &corev1.Pod{}
-	switch err := c.Client.Get(ctx, client.ObjectKeyFromObject(binding), existing); {
-	case apierrors.IsNotFound(err) && isNeeded:
-		return c.createBinding(ctx, binding)
-	case apierrors.IsNotFound(err):
+	key, existing := client.ObjectKeyFromObject(binding), &corev1.Pod{}
+	err := c.Client.Get(ctx, key, existing)
+	if apierrors.IsNotFound(err) && isNeeded {
+		if err = c.Client.Create(ctx, binding); apierrors.IsAlreadyExists(err) { // the cache lags, or the pod has no label
+			err = c.Live.Get(ctx, key, existing)
+		} else {
+			existing = binding
+		}
+	}
+	switch {
+	case apierrors.IsNotFound(err), apierrors.HasStatusCause(err, corev1.NamespaceTerminatingCause):
 		return nil
 	case err != nil:
-		return fmt.Errorf("cannot read Pod %s: %w", binding.Name, err)
+		return &partialobject.Failure{Reason: reasonNotCreated, Err: fmt.Errorf("cannot read or create Pod %s: %w", binding.Name, err)}
 	}
 	isUsed := (&podObservation{Phase: existing.Status.Phase}).final() && c.Clock.Since(existing.CreationTimestamp.Time) > bindPeriod
 	owner := metav1.GetControllerOfNoCopy(existing)
@@ -100,12 +106,4 @@ func (c *Controller) bind(ctx context.Context, binding *corev1.Pod, isNeeded boo
 		}
 	}
 	return nil
-}
-
-func (c *Controller) createBinding(ctx context.Context, binding *corev1.Pod) error {
-	err := c.Client.Create(ctx, binding)
-	if err == nil || apierrors.IsAlreadyExists(err) || apierrors.HasStatusCause(err, corev1.NamespaceTerminatingCause) {
-		return nil
-	}
-	return &partialobject.Failure{Reason: reasonNotCreated, Err: fmt.Errorf("cannot create Pod %s: %w", binding.Name, err)}
 }

@@ -1,6 +1,7 @@
 package tree
 
 import (
+	"encoding/json"
 	"errors"
 	"fmt"
 	"strconv"
@@ -52,8 +53,7 @@ func looksHuge(part []byte) bool {
 	}
 	text := strings.TrimSuffix(string(part), `\`) // of an escaped quote
 	if strings.Contains(text, `\`) {              // such as an escaped digit or space
-		var err error
-		if text, err = strconv.Unquote(`"` + text + `"`); err != nil {
+		if json.Unmarshal([]byte(`"`+text+`"`), &text) != nil {
 			return true
 		}
 	}

@@ -57,7 +57,8 @@ func TestDocuments(t *testing.T) {
 		vm + "\ufeff---\n" + vm: twice, vm + "---\n\ufeff" + vm: twice,
 		vm + "...\n": "VirtualMachine", vm + "...\n# end\n---\n" + vm: twice,
 		one + "\n" + two + "\n---\n" + one: "A B A", one + "\n--- # b\n" + two + "\n# end\n...\n": "A B", one + "\n\ufeff---\n" + two: "A B", "---\n" + one + "\n" + two: "A B",
-		"%YAML 1.1\n---\n" + vm + "...\n%YAML 1.1\n---\n" + vm: twice, "# a \ufeff b\n" + vm: "VirtualMachine",
+		"---\n" + `{"apiVersion": "v1", "kind": "A", "kind": "B"}`: `document 1: cannot read the JSON: duplicate field "kind"`,
+		"%YAML 1.1\n---\n" + vm + "...\n%YAML 1.1\n---\n" + vm:     twice, "# a \ufeff b\n" + vm: "VirtualMachine",
 		vm + "...\n" + vm:                "document 2, line 4: cannot read the YAML: the document follows the end of another one: write --- before it",
 		"# a\n" + one + "\n{\"kind\": }": "document 2, line 3: cannot read the JSON: invalid character '}' looking for beginning of value",
 	} {

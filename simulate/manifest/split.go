@@ -11,6 +11,7 @@ import (
 	"strconv"
 	"strings"
 
+	kjson "sigs.k8s.io/json"
 	"sigs.k8s.io/yaml"
 )
 
@@ -52,6 +53,10 @@ func (d Document) objects() ([]Object, error) {
 // decoded returns the document as JSON.
 func (d Document) decoded() ([]byte, error) {
 	if d.json {
+		var value any
+		if twice, err := kjson.UnmarshalStrict(d.text, &value); err == nil && len(twice) > 0 {
+			return nil, &DocumentError{Where: d.Where, Message: "cannot read the JSON: " + twice[0].Error()}
+		}
 		return d.text, nil
 	}
 	raw, err := yaml.YAMLToJSONStrict(d.text)
@@ -127,7 +132,7 @@ func (s *splitter) add(start, end, before int, wrong string) {
 	}
 	comments := len(leadingComments.Find(text))
 	if wrong == "" && (strings.HasSuffix(s.file, ".json") || beginsWithJSON(text[comments:])) {
-		s.addJSON(end-len(text)+comments, end)
+		s.addJSON(end-len(text)+comments, end, before+bytes.Count(text[:comments], []byte("\n")))
 		return
 	}
 	d := Document{Where: s.next(), named: s.named, text: text, at: end - len(text), before: before}
@@ -145,8 +150,9 @@ func beginsWithJSON(text []byte) bool {
 	return bytes.HasPrefix(bytes.TrimSpace(text), []byte("{")) && json.NewDecoder(bytes.NewReader(text)).Decode(&first) == nil
 }
 
-// addJSON adds the JSON values in a part of the file. Only comments may follow them.
-func (s *splitter) addJSON(start, end int) {
+// addJSON adds the JSON values in a part of the file. Only comments may follow them. Before is the
+// number of lines before the part.
+func (s *splitter) addJSON(start, end, before int) {
 	decoder := json.NewDecoder(bytes.NewReader(s.content[start:end]))
 	for at := start; ; at = start + int(decoder.InputOffset()) {
 		var value json.RawMessage
@@ -163,9 +169,11 @@ func (s *splitter) addJSON(start, end int) {
 			s.err = cmp.Or(s.err, error(&DocumentError{Where: s.next(), Line: line, Message: "cannot read the JSON: " + err.Error()}))
 			return
 		case !bytes.Equal(value, []byte("null")):
-			at := start + int(decoder.InputOffset()) - len(value)
-			s.out = append(s.out, Document{Where: s.next(), named: s.named, text: value, at: at, json: true, before: bytes.Count(s.content[:at], []byte("\n"))})
+			begin := start + int(decoder.InputOffset()) - len(value)
+			lines := before + bytes.Count(s.content[at:begin], []byte("\n"))
+			s.out = append(s.out, Document{Where: s.next(), named: s.named, text: value, at: begin, json: true, before: lines})
 		}
+		before += bytes.Count(s.content[at:start+int(decoder.InputOffset())], []byte("\n"))
 	}
 }
 
