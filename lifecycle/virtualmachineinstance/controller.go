@@ -9,10 +9,10 @@
 //
 // Kubernetes does the rest: it schedules the pod, mounts its volumes and drains its node.
 //
-// A VMI never has two pods. The name of the pod is derived from the name of the VMI, so API servers
-// reject a second one. The finalizer keeps the VMI until its pod is gone, so that a new VMI of the
-// same name cannot create a pod before. A pod of that name that another object controls is never
-// used.
+// A VMI never has two pods that run its guest. The name of the pod is derived from the name of the
+// VMI, so API servers reject a second one. The finalizer keeps the VMI until its pod is gone, so
+// that a new VMI of the same name cannot create a pod before. A pod of that name that another
+// object controls is never used.
 package virtualmachineinstance
 
 import (
