@@ -8,6 +8,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	kjson "sigs.k8s.io/json"
 
+	"github.com/virtwright/virtwright/api/v1alpha1"
 	"github.com/virtwright/virtwright/domain"
 	"github.com/virtwright/virtwright/presets"
 	"github.com/virtwright/virtwright/simulate/manifest"
@@ -23,8 +24,17 @@ func (c *Cluster) fill(ctx context.Context, entries []*entry) []error {
 	}
 	c.Notes = append(c.Notes, p.notes...)
 	c.Presets, c.selecting, c.exceptions, c.rollouts = len(p.compiled), p.selecting, p.exceptions, p.rollouts
-	c.snapshot = p.withExceptions(presets.NewSnapshot(p.compiled, p.broken), c.preset || c.settings.Live)
-	p.warnOfRollouts(c.snapshot, c.preset || c.settings.Live)
+	known := c.preset || c.settings.Live
+	c.snapshot = p.withExceptions(presets.NewSnapshot(p.compiled, p.broken), known)
+	for i, e := range entries {
+		switch {
+		case e.Kind != v1alpha1.KindPresetRollout || problems[i] != nil:
+		case known:
+			warnOfRollout(ctx, e, c.snapshot)
+		default:
+			warnOfRollout(ctx, e, nil)
+		}
+	}
 	c.Notes = append(c.Notes, c.heldBack()...)
 	c.profiles, _ = domain.CompileProfiles(p.frontend, p.backend) // each was validated when it was read
 	rules.bind(c, entries)

@@ -34,9 +34,7 @@ type presetReader struct {
 	// selecting are presets that select namespaces by label.
 	selecting []*presets.Compiled
 	rollouts  []*v1alpha1.PresetRollout
-	// rolloutEntries are those of rollouts.
-	rolloutEntries []*entry
-	notes          []string
+	notes     []string
 }
 
 func (p *presetReader) read(e *entry) error {

@@ -1,6 +1,7 @@
 package simulate
 
 import (
+	"context"
 	"fmt"
 	"slices"
 	"strings"
@@ -27,20 +28,15 @@ func (p *presetReader) rollout(e *entry) []Problem {
 	if problems := checkRolloutSchema(out); len(problems) > 0 {
 		return problemsOf(problems)
 	}
-	p.rollouts, p.rolloutEntries = append(p.rollouts, out), append(p.rolloutEntries, e)
+	p.rollouts = append(p.rollouts, out)
 	return nil
 }
 
-// warnOfRollouts warns about parts of rollouts that have no effect and, if known, about missing
-// presets.
-func (p *presetReader) warnOfRollouts(s *presets.Snapshot, known bool) {
-	if !known {
-		s = nil
-	}
-	for _, e := range p.rolloutEntries {
-		answer := (webhooks.PresetRollout{Snapshots: loaded[presets.Snapshot]{s}}).Handle(p.ctx, creation(e))
-		e.warnings = append(e.warnings, answer.Warnings...)
-	}
+// warnOfRollout warns about parts of a rollout that have no effect and, unless the snapshot is nil,
+// about missing presets.
+func warnOfRollout(ctx context.Context, e *entry, s *presets.Snapshot) {
+	answer := (webhooks.PresetRollout{Snapshots: loaded[presets.Snapshot]{s}}).Handle(ctx, creation(e))
+	e.warnings = append(e.warnings, answer.Warnings...)
 }
 
 // Taken reports that a rollout that was read before has a preset of another one.

@@ -1,14 +1,11 @@
 package webhooks
 
 import (
-	"encoding/json"
 	"runtime"
 	"strings"
 	"testing"
 
-	jsonpatch "github.com/evanphx/json-patch/v5"
 	admissionv1 "k8s.io/api/admission/v1"
-	kruntime "k8s.io/apimachinery/pkg/runtime"
 
 	"github.com/virtwright/virtwright/domain"
 	"github.com/virtwright/virtwright/presets"
@@ -20,10 +17,7 @@ import (
 // other text has, so the allocations of that length by decoders are the decodes.
 func TestDecodes(t *testing.T) {
 	const length = 150_001
-	vm := map[string]any{}
-	if err := json.Unmarshal(standaloneVM(t), &vm); err != nil {
-		t.Fatal(err)
-	}
+	vm := presettest.Object(standaloneVM(t))
 	vm["metadata"].(map[string]any)["annotations"] = map[string]any{"note": strings.Repeat("n", length)}
 	engine := &presets.Engine{Platform: &presets.Platform{}}
 	snapshots := fixed{presettest.Snapshot(t, presettest.RealisticPresets()...)}
@@ -33,51 +27,31 @@ func TestDecodes(t *testing.T) {
 		Kind: presets.VirtualMachine, Rules: &validation.Config{}, Engine: engine, Snapshots: snapshots, Namespaces: all,
 		Profiles: profiles{&domain.Profiles{}},
 	}
-	var stored []byte
-	for _, step := range []struct {
-		name             string
-		most             int64 // of both webhooks
-		labelled, exists bool
-	}{{name: "create", most: 1 + 2}, {name: "update", most: 2 + 4, labelled: true, exists: true}} {
-		if step.labelled {
-			if err := json.Unmarshal(stored, &vm); err != nil {
-				t.Fatal(err)
-			}
-			vm["metadata"].(map[string]any)["labels"].(map[string]any)["new"] = "one"
-		}
-		sent, err := json.Marshal(vm)
-		if err != nil {
-			t.Fatal(err)
-		}
-		request := Request{AdmissionRequest: admissionv1.AdmissionRequest{
-			UID: "1", Operation: admissionv1.Create, Namespace: "default", Name: "web-1", Object: kruntime.RawExtension{Raw: sent},
-		}}
-		if step.exists {
-			request.Operation, request.OldObject.Raw = admissionv1.Update, stored
-		}
-		var mutated, validated Response
-		mutating := decodes(length, func() { mutated = mutator.Handle(t.Context(), request) })
-		patch, err := json.Marshal(mutated.Patches)
-		if err != nil {
-			t.Fatal(err)
-		}
-		decoded, err := jsonpatch.DecodePatch(patch)
-		if err != nil {
-			t.Fatal(err)
-		}
-		if request.Object.Raw, err = decoded.Apply(sent); err != nil {
-			t.Fatal(err)
-		}
-		validating := decodes(length, func() { validated = validator.Handle(t.Context(), request) })
-		if !mutated.Allowed || !validated.Allowed {
-			t.Fatalf("%s: %v, %v", step.name, mutated.Result, validated.Result)
-		}
-		t.Logf("%s: %d decodes by the mutating webhook, %d by the validating one", step.name, mutating, validating)
-		if mutating == 0 || validating == 0 || mutating+validating > step.most {
-			t.Errorf("%s: %d + %d decodes, more than %d", step.name, mutating, validating, step.most)
-		}
-		stored = request.Object.Raw
+	request := Request{AdmissionRequest: admissionv1.AdmissionRequest{UID: "1", Operation: admissionv1.Create, Namespace: "default", Name: "web-1"}}
+	request.Object.Raw = encoded(t, vm)
+	stored := checkDecodes(t, request, length, mutator, validator, 1+2)
+
+	request.Operation, request.OldObject.Raw = admissionv1.Update, stored
+	vm = presettest.Object(stored)
+	vm["metadata"].(map[string]any)["labels"].(map[string]any)["new"] = "one"
+	request.Object.Raw = encoded(t, vm)
+	checkDecodes(t, request, length, mutator, validator, 2+4)
+}
+
+// checkDecodes checks how many decodes both webhooks need at most, and returns the stored VM.
+func checkDecodes(t *testing.T, request Request, length int64, mutator, validator handler, most int64) []byte {
+	t.Helper()
+	var mutated, validated Response
+	mutating := decodes(length, func() { mutated = mutator.Handle(t.Context(), request) })
+	request.Object.Raw = encoded(t, patched(t, request, mutated))
+	validating := decodes(length, func() { validated = validator.Handle(t.Context(), request) })
+	if !mutated.Allowed || !validated.Allowed {
+		t.Fatalf("%s: %v, %v", request.Operation, mutated.Result, validated.Result)
 	}
+	if mutating == 0 || validating == 0 || mutating+validating > most {
+		t.Errorf("%s: %d + %d decodes, more than %d", request.Operation, mutating, validating, most)
+	}
+	return request.Object.Raw
 }
 
 // decodes returns how many texts of a length decoders made during a call.

@@ -128,6 +128,15 @@ func patched(t *testing.T, req Request, resp Response, path ...string) any {
 	return value
 }
 
+func encoded(t testing.TB, v any) []byte {
+	t.Helper()
+	raw, err := json.Marshal(v)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return raw
+}
+
 // causes are the field paths of a rejection.
 func causes(resp Response) []string {
 	var out []string

@@ -1,7 +1,6 @@
 package webhooks
 
 import (
-	"encoding/json"
 	"testing"
 
 	admissionv1 "k8s.io/api/admission/v1"
@@ -28,10 +27,7 @@ func BenchmarkValidation(b *testing.B) {
 	if err != nil {
 		b.Fatal(err)
 	}
-	object, err := json.Marshal(result.Object())
-	if err != nil {
-		b.Fatal(err)
-	}
+	object := encoded(b, result.Object())
 	request := Request{AdmissionRequest: admissionv1.AdmissionRequest{
 		UID: "1", Operation: admissionv1.Create, Namespace: "default", Name: "web-1", Object: runtime.RawExtension{Raw: object},
 	}}
@@ -53,11 +49,7 @@ func standaloneVM(t testing.TB) []byte {
 	spec["networks"] = spec["networks"].([]any)[:1]
 	devices := spec["domain"].(map[string]any)["devices"].(map[string]any)
 	devices["interfaces"] = devices["interfaces"].([]any)[:1]
-	out, err := json.Marshal(vm)
-	if err != nil {
-		t.Fatal(err)
-	}
-	return out
+	return encoded(t, vm)
 }
 
 // BenchmarkReapply measures how the webhooks answer a reapply of a stored VM, as each scan asks it.

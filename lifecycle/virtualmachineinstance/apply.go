@@ -45,19 +45,27 @@ func (c *Controller) create(ctx context.Context, vmi *partialobject.VirtualMachi
 	if err != nil {
 		return nil, nil, err
 	}
-	request, guest, filling, err := c.podRequest(ctx, full)
+	request, guest, err := c.podRequest(ctx, full)
 	if err != nil {
 		return nil, nil, err
 	}
+	claims, filling, err := c.readClaims(ctx, full)
+	if err != nil {
+		return nil, nil, err
+	}
+	request.Claims = claims
 	pod, err := podspec.New(request, &c.Pods)
-	if err == nil && preventsEviction(full) {
+	if err != nil {
+		return nil, nil, &partialobject.Failure{Reason: reasonNotCreated, Err: err}
+	}
+	if err := c.awaitFilled(ctx, vmi, filling, pod); err != nil {
+		return nil, nil, err
+	}
+	if preventsEviction(full) {
 		err = c.createBudget(ctx, full, pod)
 	}
 	if err != nil {
 		return nil, nil, &partialobject.Failure{Reason: reasonNotCreated, Err: err}
-	}
-	if err := c.awaitFilled(ctx, filling, pod); err != nil {
-		return nil, nil, err
 	}
 	err = c.Client.Create(ctx, pod)
 	switch {
@@ -102,33 +110,32 @@ func (c *Controller) readFull(ctx context.Context, vmi *partialobject.VirtualMac
 	return full.VMI, nil
 }
 
-// podRequest gathers the input for the pod of a VMI, and checks that some host can run the guest.
-func (c *Controller) podRequest(ctx context.Context, vmi *kubevirtv1.VirtualMachineInstance) (*podspec.Request, *domain.GuestDomain, *filling, error) {
+// podRequest gathers the input for the pod of a VMI without its claims, and checks that some host
+// can run the guest.
+func (c *Controller) podRequest(ctx context.Context, vmi *kubevirtv1.VirtualMachineInstance) (*podspec.Request, *domain.GuestDomain, error) {
 	profiles := c.Profiles.Snapshot()
 	if profiles == nil {
-		return nil, nil, nil, errors.New("profiles are not loaded yet")
+		return nil, nil, errors.New("profiles are not loaded yet")
 	}
 	namespace, err := c.Namespaces.Get(ctx, vmi.Namespace)
 	if err != nil {
-		return nil, nil, nil, fmt.Errorf("cannot read Namespace %s: %w", vmi.Namespace, err)
+		return nil, nil, fmt.Errorf("cannot read Namespace %s: %w", vmi.Namespace, err)
 	}
 	plan, errs := profiles.Plan(vmi, namespace.Labels, nil)
 	if errs = append(errs, domain.CheckPod(vmi)...); len(errs) > 0 {
-		return nil, nil, nil, &partialobject.Failure{Reason: reasonNotRendered, Err: errs.ToAggregate()}
+		return nil, nil, &partialobject.Failure{Reason: reasonNotRendered, Err: errs.ToAggregate()}
 	}
 	out := &podspec.Request{VMI: vmi}
 	out.Frontend, out.FrontendProfiles = profiles.Frontend(vmi, namespace.Labels)
 	out.Backend, out.BackendProfiles = profiles.Backend(vmi, namespace.Labels)
 	switch {
 	case c.Pods.Image == "":
-		return nil, nil, nil, &partialobject.Failure{Reason: reasonNoImage, Err: errors.New("the launcher image is not configured; set the manager's flag --launcher-image")}
+		return nil, nil, &partialobject.Failure{Reason: reasonNoImage, Err: errors.New("the launcher image is not configured; set the manager's flag --launcher-image")}
 	case !out.Emulated() && c.Pods.KVMResource == "":
-		return nil, nil, nil, &partialobject.Failure{Reason: reasonNoKVM, Err: errors.New("the guest needs KVM, which is not configured; " +
+		return nil, nil, &partialobject.Failure{Reason: reasonNoKVM, Err: errors.New("the guest needs KVM, which is not configured; " +
 			"set the manager's flag --kvm-resource, or create a BackendProfile with softwareEmulation: Allow")}
 	}
-	claims, filling, err := c.readClaims(ctx, vmi)
-	out.Claims = claims
-	return out, plan.Guest, filling, err
+	return out, plan.Guest, nil
 }
 
 // readGuest returns the guest of a VMI, or nil if it cannot be rendered now.
@@ -137,7 +144,7 @@ func (c *Controller) readGuest(ctx context.Context, vmi *partialobject.VirtualMa
 	if err != nil {
 		return nil
 	}
-	_, out, _, _ := c.podRequest(ctx, full)
+	_, out, _ := c.podRequest(ctx, full)
 	return out
 }
 

@@ -61,11 +61,11 @@ func (f *filling) add(ctx context.Context, from client.Reader, claim *corev1.Per
 
 // awaitFilled returns a failure until CDI has filled the claims of a VMI. Until then, they have a
 // first consumer if storage waits for one.
-func (c *Controller) awaitFilled(ctx context.Context, f *filling, pod *corev1.Pod) error {
+func (c *Controller) awaitFilled(ctx context.Context, vmi *partialobject.VirtualMachineInstance, f *filling, pod *corev1.Pod) error {
 	if !f.byCDI {
 		return nil
 	}
-	if err := c.bind(ctx, podspec.Binding(pod), f.needsConsumer); err != nil {
+	if err := c.bind(ctx, vmi, podspec.Binding(pod), f.needsConsumer); err != nil {
 		return err
 	}
 	switch {
@@ -79,7 +79,7 @@ func (c *Controller) awaitFilled(ctx context.Context, f *filling, pod *corev1.Po
 
 // bind creates the first consumer of claims if they need one, and deletes it otherwise. One that
 // has ended is replaced if storage waits again, for claims that were created again.
-func (c *Controller) bind(ctx context.Context, binding *corev1.Pod, isNeeded bool) error {
+func (c *Controller) bind(ctx context.Context, vmi *partialobject.VirtualMachineInstance, binding *corev1.Pod, isNeeded bool) error {
 	key, existing := client.ObjectKeyFromObject(binding), &corev1.Pod{}
 	err := c.Client.Get(ctx, key, existing)
 	if apierrors.IsNotFound(err) && isNeeded {
@@ -96,8 +96,7 @@ func (c *Controller) bind(ctx context.Context, binding *corev1.Pod, isNeeded boo
 		return &partialobject.Failure{Reason: reasonNotCreated, Err: fmt.Errorf("cannot read or create Pod %s: %w", binding.Name, err)}
 	}
 	isUsed := (&podObservation{Phase: existing.Status.Phase}).final() && c.Clock.Since(existing.CreationTimestamp.Time) > bindPeriod
-	owner := metav1.GetControllerOfNoCopy(existing)
-	switch isOwned := owner != nil && owner.UID == binding.OwnerReferences[0].UID; {
+	switch isOwned := metav1.IsControlledBy(existing, vmi); {
 	case isNeeded && !isOwned:
 		return &partialobject.Failure{Reason: reasonNameTaken, Err: fmt.Errorf("pod %s exists and does not belong to this VMI; delete it", binding.Name)}
 	case isOwned && (!isNeeded || isUsed):

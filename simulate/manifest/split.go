@@ -154,9 +154,10 @@ func beginsWithJSON(text []byte) bool {
 // number of lines before the part.
 func (s *splitter) addJSON(start, end, before int) {
 	decoder := json.NewDecoder(bytes.NewReader(s.content[start:end]))
-	for at := start; ; at = start + int(decoder.InputOffset()) {
+	for at := start; ; {
 		var value json.RawMessage
 		err := decoder.Decode(&value)
+		after := start + int(decoder.InputOffset())
 		switch {
 		case errors.Is(err, io.EOF), err != nil && at > start && isBlank(s.content[at:end]):
 			return
@@ -169,11 +170,12 @@ func (s *splitter) addJSON(start, end, before int) {
 			s.err = cmp.Or(s.err, error(&DocumentError{Where: s.next(), Line: line, Message: "cannot read the JSON: " + err.Error()}))
 			return
 		case !bytes.Equal(value, []byte("null")):
-			begin := start + int(decoder.InputOffset()) - len(value)
+			begin := after - len(value)
 			lines := before + bytes.Count(s.content[at:begin], []byte("\n"))
 			s.out = append(s.out, Document{Where: s.next(), named: s.named, text: value, at: begin, json: true, before: lines})
 		}
-		before += bytes.Count(s.content[at:start+int(decoder.InputOffset())], []byte("\n"))
+		before += bytes.Count(s.content[at:after], []byte("\n"))
+		at = after
 	}
 }
 
