@@ -425,9 +425,12 @@ func (g *planGenerator) compare(about string, said prediction, before, after rea
 		want.changes = textsOf(fleet.Changes(before.fields, after.fields, fleet.NoUpdates))
 	}
 	about += fmt.Sprintf("warnings before %q\nwarnings after %q\n", before.warnings, after.warnings)
-	want.warned = notIn(after.warnings, before.warnings)
-	if len(after.problems) > 0 { // a rejected request has no warnings
-		want.warned = nil
+	switch { // plan leaves out the warnings of a rejected request
+	case len(after.problems) > 0:
+	case len(before.problems) > 0:
+		want.warned = after.warnings
+	default:
+		want.warned = notIn(after.warnings, before.warnings)
 	}
 	Expect(said.changes).To(Equal(want.changes), about)
 	Expect(said.rejected).To(ConsistOf(toAny(want.rejected)...), about)
