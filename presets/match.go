@@ -5,7 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"slices"
-	"strings"
 
 	"k8s.io/apimachinery/pkg/labels"
 	"k8s.io/apimachinery/pkg/util/validation/field"
@@ -191,33 +190,11 @@ func (s *Snapshot) idleExclusions(q *query, old []exclusion) []string {
 		switch {
 		case !exists:
 			out = append(out, fmt.Sprintf("annotation %s: preset %q does not exist%s", v1alpha1.AnnotationExclude, e.ref, s.suggestion(q.namespace.Name, e.ref)))
-		case !c.hasDefault(e.path):
+		case !c.defaults.meets(e.path):
 			out = append(out, fmt.Sprintf("annotation %s: preset %s has no default %s, and exclusions concern defaults only", v1alpha1.AnnotationExclude, e.ref, cmp.Or(e.path.String(), "to exclude")))
 		}
 	}
 	return out
-}
-
-// hasDefault reports whether the preset has a default at or beneath a path.
-func (c *Compiled) hasDefault(p provenance.Path) bool {
-	found := false
-	visitLeaves(c.defaults, func(leaf *fieldNode) { found = found || mayMeet(leaf.path, p) })
-	return found
-}
-
-// mayMeet reports whether one of two paths may lie beneath the other. Elements of all names, and of
-// computed ones, may be any element.
-func mayMeet(a, b provenance.Path) bool {
-	isAny := func(s provenance.Segment) bool {
-		return s.Kind == provenance.AnyElement || strings.HasPrefix(s.Name, "#")
-	}
-	for i := range min(len(a), len(b)) {
-		inList := a[i].Kind != provenance.Field && b[i].Kind != provenance.Field
-		if a[i] != b[i] && !(inList && (isAny(a[i]) || isAny(b[i]))) {
-			return false
-		}
-	}
-	return true
 }
 
 // maxSuggestions limits the search for similar names, which takes time if there are many presets.

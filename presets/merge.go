@@ -2,6 +2,7 @@ package presets
 
 import (
 	"slices"
+	"strings"
 
 	"github.com/virtwright/virtwright/presets/provenance"
 	"github.com/virtwright/virtwright/presets/tree"
@@ -329,4 +330,25 @@ func (r *mergeState) cut(holder any, n *provenance.Node, p provenance.Path) {
 		in := tree.AsObject(vmschema.Value(r.root, list[:len(list)-1])) // only objects have lists with keys
 		r.pendingRemovals = append(r.pendingRemovals, pendingRemoval{in: in, name: list[len(list)-1].Name})
 	}
+}
+
+// meets reports whether f has a leaf at p, above or beneath it. Elements of all names, and of
+// computed ones, may be any element.
+func (f *fieldNode) meets(p provenance.Path) bool {
+	switch {
+	case f == nil:
+		return false
+	case f.leaf:
+		return true
+	case len(p) == 0:
+		return len(f.children)+len(f.unkeyed) > 0
+	}
+	isBelow := func(kid *fieldNode) bool { return kid.mayStandFor(p[0]) && kid.meets(p[1:]) }
+	return slices.ContainsFunc(f.children, isBelow) || slices.ContainsFunc(f.unkeyed, isBelow)
+}
+
+func (f *fieldNode) mayStandFor(s provenance.Segment) bool {
+	isInList := f.segment.Kind != provenance.Field && s.Kind != provenance.Field
+	isAny := f.isEvery() || s.Kind == provenance.AnyElement || strings.HasPrefix(f.segment.Name, "#")
+	return f.segment == s || isInList && isAny
 }

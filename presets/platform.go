@@ -67,6 +67,47 @@ var platformRules = []platformRule{
 	{"max-guest", (*defaulter).maxGuest},
 }
 
+// platformFields are the fields that platform rules may set, at or beneath the leaves.
+var platformFields = func() *fieldNode {
+	root := &fieldNode{}
+	for _, p := range slices.Concat(
+		fieldsIn("spec", "runStrategy"),
+		fieldsIn("spec.template.metadata.annotations", `["kubevirt.io/pci-topology-version"]`, `["kubevirt.io/qgs-socket-path"]`),
+		fieldsIn("spec.template.spec", "architecture", "evictionStrategy", "livenessProbe", "readinessProbe", "networks[default]", "volumes[*].containerDisk.imagePullPolicy"),
+		fieldsIn("spec.template.spec.domain", "clock.timer", "features", "firmware.bootloader.efi", "machine.type", "resources.requests.cpu"),
+		fieldsIn("spec.template.spec.domain.cpu", "cores", "features", "maxSockets", "model", "sockets", "threads"),
+		fieldsIn("spec.template.spec.domain.memory", "guest", "maxGuest"),
+		fieldsIn("spec.template.spec.domain.devices", "gpus[*].virtualGPUOptions", "inputs", "interfaces[default]", "watchdog"),
+		fieldsIn("spec.template.spec.domain.devices.disks[*]", "blockSize", "cdrom", "disk", "lun", "name"),
+	) {
+		f := root
+		for i := range p {
+			kid := f.find(p[i : i+1])
+			if kid == nil {
+				kid = &fieldNode{segment: p[i]}
+				f.children = append(f.children, kid)
+			}
+			f = kid
+		}
+		f.leaf = true
+	}
+	return root
+}()
+
+func fieldsIn(path string, fields ...string) (out []provenance.Path) {
+	for _, name := range fields {
+		if name[0] != '[' {
+			name = "." + name
+		}
+		p, err := provenance.ParsePath(path + name)
+		if err != nil {
+			panic(err) // a constant
+		}
+		out = append(out, p)
+	}
+	return out
+}
+
 type defaulter struct {
 	platform *Platform
 	state    *mergeState

@@ -125,12 +125,21 @@ func (e *Engine) apply(x *expansion) {
 }
 
 func (e *Engine) finish(x *expansion) (*Result, error) {
-	if problems := slices.Concat(x.matchErrs, x.problems, problemsOf(x.newViolations())); len(problems) > 0 {
-		rejection := x.rejection(problems)
-		rejection.OverBudget = x.match.overBudget
-		return nil, rejection
+	if err := x.verdict(); err != nil {
+		return nil, err
 	}
 	return e.result(x)
+}
+
+// verdict is a *Rejection; nil if presets accept the object.
+func (x *expansion) verdict() error {
+	problems := slices.Concat(x.matchErrs, x.problems, problemsOf(x.newViolations()))
+	if len(problems) == 0 {
+		return nil
+	}
+	rejection := x.rejection(problems)
+	rejection.OverBudget = x.match.overBudget
+	return rejection
 }
 
 func (e *Engine) unserved(r *mergeState) field.ErrorList {

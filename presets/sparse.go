@@ -1,6 +1,9 @@
 package presets
 
 import (
+	"cmp"
+	"slices"
+
 	"github.com/virtwright/virtwright/presets/provenance"
 	"github.com/virtwright/virtwright/presets/tree"
 	"github.com/virtwright/virtwright/presets/vmschema"
@@ -61,7 +64,7 @@ func (x *sparsifier) kept(leaf Leaf, t trial) KeptLeaf {
 		return out
 	}
 	out.Changed = leaf.Path
-	if tree.Equal(vmschema.Value(t.got.state.root, leaf.Path), x.want[leaf.Path.String()].Value) {
+	if tree.Equal(vmschema.Value(t.got.root, leaf.Path), x.want[leaf.Path.String()].Value) {
 		changed := x.changed(t)
 		if len(changed) == 0 {
 			out.Changed, out.Selects = nil, x.lost(t)
@@ -69,8 +72,8 @@ func (x *sparsifier) kept(leaf Leaf, t trial) KeptLeaf {
 		}
 		out.Changed, _ = provenance.ParsePath(changed[0])
 	}
-	if is := vmschema.Value(t.got.state.root, out.Changed); is != nil {
-		out.By, _ = t.got.state.record.SourceOf(out.Changed)
+	if is := vmschema.Value(t.got.root, out.Changed); is != nil {
+		out.By, _ = t.got.record.SourceOf(out.Changed)
 		out.IsSameQuantity = vmschema.SameValue(out.Changed, is, x.want[out.Changed.String()].Value)
 	}
 	return out
@@ -83,11 +86,15 @@ func (x *sparsifier) result() *Sparse {
 	for _, leaf := range x.leaves {
 		path := leaf.Path.String()
 		if _, stays := left[path]; !stays {
-			by, _ := x.got.state.record.SourceOf(leaf.Path)
+			by, _ := x.got.record.SourceOf(leaf.Path)
 			out.Given = append(out.Given, Origin{Path: leaf.Path, Value: leaf.Value, By: by})
 		} else if t := x.needed[path]; !t.isSame {
 			out.Kept = append(out.Kept, x.kept(leaf, t))
 		}
 	}
+	for _, leaf := range x.authors {
+		out.Kept = append(out.Kept, KeptLeaf{Path: leaf.Path, Changed: leaf.Path})
+	}
+	slices.SortFunc(out.Kept, func(a, b KeptLeaf) int { return cmp.Compare(a.Path.String(), b.Path.String()) })
 	return out
 }

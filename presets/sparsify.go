@@ -3,9 +3,7 @@ package presets
 import (
 	"cmp"
 	"context"
-	"encoding/json"
 	"errors"
-	"fmt"
 	"maps"
 	"slices"
 	"sort"
@@ -49,6 +47,9 @@ func (e *Engine) Abridge(ctx context.Context, s *Snapshot, req Request) (map[str
 
 // sparsifier returns a sparsifier with a manifest that need not be the smallest.
 func (e *Engine) sparsifier(ctx context.Context, s *Snapshot, req Request) (*sparsifier, error) {
+	if err := req.CheckSize(); err != nil {
+		return nil, err
+	}
 	object, err := decode("object", req.Object)
 	if err != nil {
 		return nil, err
@@ -63,7 +64,7 @@ func (e *Engine) sparsifier(ctx context.Context, s *Snapshot, req Request) (*spa
 	if x.got, err = x.create(ctx, x.smallest); err != nil {
 		return nil, err
 	}
-	x.matched, x.expanded, x.want = x.got.Matched, x.got.state.root, leavesByPath(x.got.state.root)
+	x.matched, x.expanded, x.want = x.got.match.presets, x.got.root, leavesByPath(x.got.root)
 	x.list()
 	return x, x.begin(ctx)
 }
@@ -74,26 +75,57 @@ type sparsifier struct {
 	request   Request
 	full      *mergeState
 	leaves    []Leaf          // of the full object that may be left out, by path
+	authors   []Leaf          // others, which neither a preset nor the platform may give
 	leftOut   map[string]bool // their paths
 	want      map[string]Leaf // of the expanded object, by path
 	expanded  map[string]any
 	matched   []*Compiled      // the presets that match it
 	smallest  map[string]any   // the manifest up to now
-	got       *Result          // of its create
+	got       *expansion       // of its create
 	needed    map[string]trial // the last one without a leaf, by its path
 	next      int              // the index of the leaf to leave out
 	unchanged int              // how many leaves were tried since one was left out
 }
 
-// list finds the leaves that may be left out.
+// list finds the leaves that may be left out, and those that nothing else may give.
 func (x *sparsifier) list() {
 	names := x.full.names()
 	all := leavesByPath(x.full.root)
 	for _, path := range slices.Sorted(maps.Keys(all)) {
-		if leaf := all[path]; !slices.ContainsFunc(names, leaf.Path.HasPrefix) {
+		switch leaf := all[path]; {
+		case slices.ContainsFunc(names, leaf.Path.HasPrefix):
+		case x.mayBeGiven(leaf):
 			x.leaves = append(x.leaves, leaf)
+		default:
+			x.authors = append(x.authors, leaf)
 		}
 	}
+}
+
+// mayBeGiven reports whether anything besides the author may give a leaf of the expanded object. It
+// is much faster than a create.
+func (x *sparsifier) mayBeGiven(leaf Leaf) bool {
+	_, stays := x.want[leaf.Path.String()]
+	isMarked := x.full.sentVMI != nil && isMetadata(leaf.Path) // VirtualMachineInstancePresets mark VMIs
+	isElsewhere := len(x.request.Owner) > 0 || len(x.snapshot.rollouts) > 0
+	return !stays || isMarked || isElsewhere || isInKey(leaf.Path) || x.snapshot.mayGive(leaf.Path)
+}
+
+// mayGive reports whether any preset, or the platform, has a field at p, above or beneath it.
+func (s *Snapshot) mayGive(p provenance.Path) bool {
+	has := func(c *Compiled) bool { return c.defaults.meets(p) || c.overrides.meets(p) }
+	return platformFields.meets(p) || slices.ContainsFunc(s.all, has)
+}
+
+// isInKey reports whether a field is in the key of its element.
+func isInKey(p provenance.Path) bool {
+	for i, s := range p {
+		isKey := func(k vmschema.ListKey) bool { return k.Field == p[i+1:].String() }
+		if s.Kind == provenance.Element && slices.ContainsFunc(vmschema.VM().At(p[:i]).Keys, isKey) {
+			return true
+		}
+	}
+	return false
 }
 
 // names are the fields that name an object and its type.
@@ -248,7 +280,7 @@ func (x *sparsifier) take(manifest map[string]any, t trial) {
 // A trial is a create of a manifest.
 type trial struct {
 	isSame bool
-	got    *Result // nil if it was rejected
+	got    *expansion // nil if it was rejected
 }
 
 func (x *sparsifier) try(ctx context.Context, manifest map[string]any) (trial, error) {
@@ -257,7 +289,7 @@ func (x *sparsifier) try(ctx context.Context, manifest map[string]any) (trial, e
 		return trial{}, nil
 	}
 	t := trial{got: got}
-	t.isSame = err == nil && tree.Equal(x.expanded, got.state.root) && x.lost(t) == nil
+	t.isSame = err == nil && tree.Equal(x.expanded, got.root) && x.lost(t) == nil
 	return t, err
 }
 
@@ -267,7 +299,7 @@ func (x *sparsifier) lost(t trial) *Compiled {
 	if t.got == nil {
 		return nil
 	}
-	i := slices.IndexFunc(x.matched, func(c *Compiled) bool { return !slices.Contains(t.got.Matched, c) })
+	i := slices.IndexFunc(x.matched, func(c *Compiled) bool { return !slices.Contains(t.got.match.presets, c) })
 	if i < 0 {
 		return nil
 	}
@@ -280,7 +312,7 @@ func (x *sparsifier) changed(t trial) (out []string) {
 	if t.got == nil {
 		return nil
 	}
-	is := leavesByPath(t.got.state.root)
+	is := leavesByPath(t.got.root)
 	for path, leaf := range x.want {
 		if other, has := is[path]; !has || !tree.Equal(leaf.Value, other.Value) {
 			out = append(out, path)
@@ -295,19 +327,20 @@ func (x *sparsifier) changed(t trial) (out []string) {
 	return out
 }
 
-// create returns the result without its record.
-func (x *sparsifier) create(ctx context.Context, manifest map[string]any) (*Result, error) {
-	raw, err := json.Marshal(manifest)
+// create expands a manifest.
+func (x *sparsifier) create(ctx context.Context, manifest map[string]any) (*expansion, error) {
+	r, err := loadDecoded(x.request.Kind, x.request.Object, tree.AsObject(tree.Clone(manifest)))
 	if err != nil {
-		return nil, fmt.Errorf("cannot encode a manifest: %w", err)
+		return nil, err
 	}
 	request := x.request
-	request.Object, request.Decoded = raw, tree.AsObject(tree.Clone(manifest))
-	out, err := x.Resolve(ctx, x.snapshot, request)
-	if err == nil {
-		out.state.dropProvenance(provenance.New())
+	request.Decoded = manifest
+	out, err := x.prepare(ctx, x.snapshot.For(request), r, request)
+	if err != nil {
+		return nil, err
 	}
-	return out, err
+	x.apply(out)
+	return out, out.verdict()
 }
 
 // manifest returns the rest of the full object.
