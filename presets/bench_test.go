@@ -91,7 +91,7 @@ func BenchmarkSparsify(b *testing.B) {
 	})
 	b.Run("sparsify", func(b *testing.B) {
 		for b.Loop() {
-			out, err := engine.Sparsify(context.Background(), snapshot, request)
+			out, _, err := engine.Sparsify(context.Background(), snapshot, request)
 			if err != nil || len(out.Kept) == 0 {
 				b.Fatal(out, err)
 			}

@@ -14,23 +14,24 @@ import (
 )
 
 // Sparsify leaves out every leaf of a new object that a create does not need: a create of the
-// manifest gives the same object, but not without one more leaf. The request is that of the full
-// object. The error is a *Rejection if that is rejected, or a *Malformed.
-func (e *Engine) Sparsify(ctx context.Context, s *Snapshot, req Request) (*Sparse, error) {
+// manifest gives the same object, but not without one more leaf. It also returns that object,
+// without its record. The request is that of the full object. The error is a *Rejection if that is
+// rejected, or a *Malformed.
+func (e *Engine) Sparsify(ctx context.Context, s *Snapshot, req Request) (out *Sparse, expanded map[string]any, err error) {
 	x, err := e.sparsifier(ctx, s, req)
 	if err != nil {
-		return nil, err
+		return nil, nil, err
 	}
 	for { // a leaf may be needed only because of another one
 		before := len(x.leftOut)
 		if err := x.reduce(ctx); err != nil {
-			return nil, err
+			return nil, nil, err
 		}
 		if len(x.leftOut) == before {
-			return x.result(), nil
+			return x.result(), x.asSent(x.expanded), nil
 		}
 		if err := x.begin(ctx); err != nil {
-			return nil, err
+			return nil, nil, err
 		}
 	}
 }
@@ -344,8 +345,10 @@ func (x *sparsifier) create(ctx context.Context, manifest map[string]any) (*expa
 }
 
 // manifest returns the rest of the full object.
-func (x *sparsifier) manifest() map[string]any {
-	root := x.rest()
+func (x *sparsifier) manifest() map[string]any { return x.asSent(x.rest()) }
+
+// asSent returns a VMI if a VM stands for one.
+func (x *sparsifier) asSent(root map[string]any) map[string]any {
 	if x.full.sentVMI == nil {
 		return root
 	}

@@ -16,7 +16,7 @@ func TestSparsifyKeepsWhatPresetsMatch(t *testing.T) {
 	snapshot := presettest.Snapshot(t,
 		presettest.Cluster("policy", `{match: {labels: {matchLabels: {level: high}}}, forbid: [{path: spec.template.spec.domain.devices.sound}]}`),
 		presettest.Cluster("labels", `{defaults: {metadata: {labels: {level: high, team: a}}}}`))
-	out, err := (&presets.Engine{}).Sparsify(t.Context(), snapshot, presets.Request{
+	out, _, err := (&presets.Engine{}).Sparsify(t.Context(), snapshot, presets.Request{
 		Kind: presets.VirtualMachine, Namespace: presets.Namespace{Name: "ns"},
 		Object: []byte(`{"metadata":{"name":"vm","labels":{"level":"high","team":"a"}},"spec":{"runStrategy":"Halted","template":{"spec":{"domain":{"devices":{}}}}}}`),
 	})

@@ -74,7 +74,7 @@ func (c lawCase) lost(t *testing.T, full, sparse map[string]any) (out []string) 
 
 func (c lawCase) sparsify(t *testing.T, vm map[string]any) *Sparse {
 	t.Helper()
-	out, err := c.engine.Sparsify(t.Context(), NewSnapshot(c.presets, nil).WithExceptions(c.exceptions, time.Now), Request{Kind: VirtualMachine, Object: encode(vm), Namespace: Namespace{Name: "ns"}})
+	out, _, err := c.engine.Sparsify(t.Context(), NewSnapshot(c.presets, nil).WithExceptions(c.exceptions, time.Now), Request{Kind: VirtualMachine, Object: encode(vm), Namespace: Namespace{Name: "ns"}})
 	if err != nil {
 		t.Fatalf("%v: %s", err, encode(vm))
 	}

@@ -40,11 +40,11 @@ func (c *Cluster) sparsify(ctx context.Context, m VM) (full VM, out *presets.Spa
 	if full, err = c.asNew(m); err != nil {
 		return full, nil, nil, err
 	}
-	if stored, err = c.admitted(ctx, full); err != nil {
-		return full, nil, nil, err
-	}
-	out, err = c.settings.Engine.Sparsify(ctx, c.snapshot, c.request(ctx, full))
+	out, expanded, err := c.settings.Engine.Sparsify(ctx, c.snapshot, c.request(ctx, full))
 	if err != nil {
+		if _, rejected := c.admitted(ctx, full); rejected != nil { // it has all problems
+			return full, nil, nil, rejected
+		}
 		return full, nil, nil, full.rejection(err)
 	}
 	sparse, err := c.withObject(full, out.Object)
@@ -52,7 +52,14 @@ func (c *Cluster) sparsify(ctx context.Context, m VM) (full VM, out *presets.Spa
 		return full, nil, nil, err
 	}
 	got, err := c.admitted(ctx, sparse)
-	if err == nil && !reflect.DeepEqual(stored, got) { // the engine alone does not see this
+	if err == nil && tree.Equal(expanded, got) {
+		return full, out, got, nil
+	}
+	stored, rejected := c.admitted(ctx, full)
+	switch {
+	case rejected != nil:
+		return full, nil, nil, rejected
+	case err == nil && !reflect.DeepEqual(stored, got): // the engine alone does not see this
 		err = errors.New("its sparse manifest expands to something else")
 	}
 	if err != nil {

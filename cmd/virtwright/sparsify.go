@@ -92,15 +92,19 @@ func (o *sparsifyCommand) run(ctx context.Context, s streams, args []string) err
 	list := &listWriter{out: s.out, output: o.output}
 	var done []sparseVM
 	var problems []error
-	shown := newProgress(s, "sparsified", len(c.VMs))
+	shown, n := newProgress(s, "sparsified", len(c.VMs)), 0
 	for x := range simulate.InOrder(ctx, slices.Values(c.VMs), func(ctx context.Context, m simulate.VM) sparseVM { return o.one(ctx, c, m) }) {
-		if x.err == nil && o.output != "table" {
+		switch {
+		case x.err != nil:
+		case o.output == "table":
+			done = append(done, x)
+		default:
 			x.err = list.add(x.text)
 		}
 		if problems = append(problems, x.err); x.err == nil {
-			done = append(done, x)
+			n++
 		}
-		shown.at(len(done))
+		shown.at(n)
 	}
 	shown.clear()
 	note(s, c.Missing())
