@@ -257,7 +257,7 @@ func CheckPreset(rules *validation.Config, p v1alpha1.Preset, compiled *presets.
 			Message: fmt.Sprintf("a cluster preset has no namespace, and acts in all of them; use a VirtualMachinePreset, or select namespace %s by match.namespaces", namespace),
 		})
 	}
-	if rules.Addon {
+	if rules.Addon && !rules.NoLiveUpdate {
 		out = append(out, undone(compiled)...)
 	}
 	return out

@@ -260,6 +260,22 @@ func IsPreset(o manifest.Object) bool {
 	return roleOf(o) == preset
 }
 
+// PresetPositions returns the positions of presets. Those without a namespace are in the given one.
+func PresetPositions(objects []manifest.Object, namespace string) map[presets.PresetName]manifest.Position {
+	out := map[presets.PresetName]manifest.Position{}
+	for _, o := range objects {
+		id, is := identify(o, namespace)
+		switch {
+		case is != preset && is != legacyPreset:
+		case id.namespace == "":
+			out[presets.PresetName{Ref: "cluster/" + id.name}] = o.Where
+		default:
+			out[presets.PresetName{Namespace: id.namespace, Ref: id.name}] = o.Where
+		}
+	}
+	return out
+}
+
 // IsVM reports whether an object is a VM or a VMI.
 func IsVM(o manifest.Object) bool { return roleOf(o) == vmOrVMI }
 

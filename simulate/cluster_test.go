@@ -234,3 +234,37 @@ func TestInspect(t *testing.T) {
 		}
 	}
 }
+
+// TestAddonLaunch: the VMI of a VM has the fields of its instancetype and preference. What the
+// renderer cannot do is no problem of the VM.
+func TestAddonLaunch(t *testing.T) {
+	const sizes = `
+apiVersion: instancetype.kubevirt.io/v1beta1
+kind: VirtualMachineClusterInstancetype
+metadata: {name: u1}
+spec: {cpu: {guest: 2}, memory: {guest: 2Gi}}
+---
+apiVersion: instancetype.kubevirt.io/v1beta1
+kind: VirtualMachineClusterPreference
+metadata: {name: p1}
+spec: {machine: {preferredMachineType: pc-q35-7.2}}
+`
+	matched := strings.Replace(vm("web", "", ""), "  runStrategy: Halted", "  runStrategy: Halted\n  instancetype: {name: u1}\n  preference: {name: p1}", 1)
+	dumped := strings.Replace(vm("dump", "size: small", ""), "volumes: [", "volumes: [{name: md, memoryDump: {claimName: x}}, ", 1)
+	settings := simulate.Settings{Engine: &presets.Engine{}, Rules: &validation.Config{Addon: true, Architecture: "amd64"}, Namespace: "lab"}
+	cluster, issues := simulate.Open(t.Context(), objects(t, size, sizes, matched, dumped), settings)
+	if len(issues) > 0 {
+		t.Fatal(issues)
+	}
+	web, dump := cluster.Inspect(t.Context(), cluster.VMs[0]), cluster.Inspect(t.Context(), cluster.VMs[1])
+	if web.Plan == nil || len(web.Issues)+len(web.Notes) > 0 {
+		t.Fatalf("issues %v, notes %q", web.Issues, web.Notes)
+	}
+	guest := web.Plan.Host.Domain
+	if guest.Memory.Value != 2<<30 || guest.OS.Type.Machine != "pc-q35-7.2" {
+		t.Errorf("got a domain of %d %s, machine %s", guest.Memory.Value, guest.Memory.Unit, guest.OS.Type.Machine)
+	}
+	if dump.Plan != nil || len(dump.Issues) > 0 || len(dump.Notes) == 0 {
+		t.Errorf("plan %v, issues %v, notes %q", dump.Plan, dump.Issues, dump.Notes)
+	}
+}

@@ -66,8 +66,8 @@ func issuesOf(where manifest.Position, err error) []Issue {
 }
 
 var (
-	fieldPath = regexp.MustCompile(`(?:spec|metadata)\.[^\s:,;()]*[^\s:,;().]`)
-	labelOf   = regexp.MustCompile(`^label ([^=]+)=`)
+	fieldPath = regexp.MustCompile(`(?:spec|metadata)\.[^\s:,;()=]*[^\s:,;().=]`)
+	mapKey    = regexp.MustCompile(`^(label|annotation) ([^=: ]+)[=: ]`)
 )
 
 // warnings finds the field in each text. A field before the message is not repeated in it.
@@ -75,8 +75,8 @@ func warnings(where manifest.Position, texts []string) []Issue {
 	var out []Issue
 	for _, text := range texts {
 		field := fieldPath.FindString(text)
-		if label := labelOf.FindStringSubmatch(text); label != nil {
-			field = provenance.Path{{Name: "metadata"}, {Name: "labels"}, {Name: label[1]}}.String()
+		if key := mapKey.FindStringSubmatch(text); key != nil {
+			field = provenance.Of("metadata", key[1]+"s", key[2]).String()
 		}
 		out = append(out, Issue{Where: where, Warning: true, Problem: Problem{Field: field, Message: strings.TrimPrefix(text, field+": ")}})
 	}
@@ -125,7 +125,13 @@ func (c *Cluster) Inspect(ctx context.Context, m VM) *Inspection {
 	}
 	if err == nil {
 		out.Plan, err = c.plan(ctx, m, v.stored, nil)
-		report(err)
+		if c.standalone() {
+			report(err)
+		} else { // KubeVirt renders it in another way
+			for _, i := range issuesOf(m.Where, err) {
+				out.Notes = append(out.Notes, "no domain: "+i.Problem.String())
+			}
+		}
 	}
 	if out.Object == nil && out.Explanation != nil && out.Explanation.Result != nil {
 		out.Object = out.Explanation.Result.Object()

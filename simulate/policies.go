@@ -2,7 +2,6 @@ package simulate
 
 import (
 	"context"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"slices"
@@ -179,17 +178,8 @@ const couldNotStart = "the VM could not start: "
 
 // started returns the VMI of a VM with the fields that KubeVirt adds at its start.
 func (c *Cluster) started(ctx context.Context, m VM, raw []byte) (map[string]any, error) {
-	vm, err := m.decode(raw)
+	raw, err := c.launch(ctx, m, raw)
 	if err != nil {
-		return nil, err
-	}
-	if !c.standalone() {
-		vm, _, _ = presets.ExpandInstancetype(vm, c.request(ctx, m).Instancetypes)
-		if raw, err = json.Marshal(vm); err != nil {
-			return nil, err
-		}
-	}
-	if raw, err = c.launch(ctx, m, raw); err != nil {
 		return nil, err
 	}
 	if raw, err = c.withPlatform(ctx, raw); err != nil {

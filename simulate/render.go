@@ -112,10 +112,21 @@ func (c *Cluster) launched(ctx context.Context, m VM, raw []byte) (*kubevirtv1.V
 	return instance.VMI, nil
 }
 
-// launch returns the JSON of the VMI of a stored VM. A VMI is returned unchanged.
+// launch returns the JSON of the VMI of a stored VM, with the fields of its instancetype and
+// preference. A VMI is returned unchanged.
 func (c *Cluster) launch(ctx context.Context, m VM, stored []byte) ([]byte, error) {
 	if m.Kind == presets.VirtualMachineInstance {
 		return stored, nil
+	}
+	if !c.standalone() {
+		vm, err := m.decode(stored)
+		if err != nil {
+			return nil, err
+		}
+		vm, _, _ = presets.ExpandInstancetype(vm, c.request(ctx, m).Instancetypes)
+		if stored, err = json.Marshal(vm); err != nil {
+			return nil, err
+		}
 	}
 	return c.settings.Engine.Launch(ctx, c.snapshot, presets.Request{Kind: m.Kind, Object: stored, Namespace: c.namespace(m.Namespace)})
 }

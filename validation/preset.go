@@ -57,7 +57,7 @@ func (c *Config) ValidatePreset(p v1alpha1.Preset, compiled *presets.Compiled, s
 // ineffective warns of presets that never act, and of fields that KubeVirt sets back.
 func (c *Config) ineffective(compiled *presets.Compiled) []string {
 	var out []string
-	if c.Addon {
+	if c.Addon && !c.NoLiveUpdate {
 		for _, path := range compiled.UndoneByLiveUpdate() {
 			out = append(out, "spec."+path+": "+UndoneByLiveUpdate)
 		}

@@ -32,7 +32,7 @@ func Settings() []Setting {
 			Set: (*Config).setMachines,
 		},
 		{Name: "forbid-bridge-on-pod-network", Usage: "standalone: reject bridge bindings on the pod network", Switch: true, Set: (*Config).setNoBridge},
-		{Name: "vm-rollout-strategy", Usage: "standalone: LiveUpdate, where VMIs get maximum values of CPUs and memory, as in KubeVirt, or Stage, where they do not (default LiveUpdate)", Set: (*Config).setRollout},
+		{Name: "vm-rollout-strategy", Usage: "LiveUpdate, where VMIs get maximum values of CPUs and memory, as in KubeVirt, or Stage, where they do not; with addon: that of KubeVirt (default LiveUpdate)", Set: (*Config).setRollout},
 		{
 			Name: "grace-gpu", Usage: "standalone: resource name of an NVIDIA Grace GPU that may be passed through, such as nvidia.com/GB200; may be given several times",
 			Set: (*Config).addGraceGPU,

@@ -261,6 +261,9 @@ func cannotRead(name string, err error) error {
 
 // Reason returns why a file cannot be read, without the file's name.
 func Reason(err error) error {
+	if errors.Is(err, errors.ErrUnsupported) { // in browsers
+		return errors.New("files cannot be read here: use the command line")
+	}
 	if of, ok := errors.AsType[*fs.PathError](err); ok {
 		return of.Err
 	}

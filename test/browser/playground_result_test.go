@@ -26,7 +26,7 @@ func TestPlaygroundTests(t *testing.T) {
 
 // TestPlaygroundCommand copies a command for each tab, with the files that are not empty.
 func TestPlaygroundCommand(t *testing.T) {
-	p := open(t, fragment(t, "# a VM", " \n"))
+	p := open(t, fragment(t, "kind: VM", "---\n# no presets\n"))
 	p.run(chromedp.Evaluate(`navigator.clipboard.writeText = async (text) => { window.copied = text }; 0`, nil))
 	copied := func(tab, want string) {
 		t.Helper()
@@ -34,11 +34,16 @@ func TestPlaygroundCommand(t *testing.T) {
 		p.want(`window.copied === ` + quoted(t, want) + ` && document.getElementById("status").textContent === "Copied: " + window.copied`)
 	}
 	copied("tab-expanded", "virtwright explain -o yaml -f vm.yaml --mode standalone")
-	p.after(typed("presets", "# presets"), choose("mode", "addon"))
+	p.after(typed("presets", "kind: preset"), choose("mode", "addon"))
 	copied("tab-sparse", "virtwright sparsify -o yaml -f vm.yaml -f presets.yaml --mode addon")
 	copied("tab-matches", "virtwright explain --all -f vm.yaml -f presets.yaml --mode addon")
 	copied("tab-domain", "virtwright render -f vm.yaml -f presets.yaml --mode addon")
 	copied("tab-problems", "virtwright validate -f vm.yaml -f presets.yaml --mode addon")
+	p = open(t, fragment(t, "# no VM", "apiVersion: virtwright.dev/v1alpha1\nkind: VirtwrightTest\nmetadata: {name: cpus}\ncases: [{name: one, vmFile: vm.yaml, expect: {}}]\n"))
+	p.want(`document.getElementById("problems").textContent.includes("files cannot be read here")`)
+	p = open(t, fragment(t, "", "# nothing"))
+	p.run(chromedp.Click("#command"))
+	p.want(`document.getElementById("status").textContent.startsWith("There is nothing to run")`)
 }
 
 // TestPlaygroundSparse shows the sparse manifest of the chosen VM, also after an edit and in

@@ -32,7 +32,7 @@ func TestPages(t *testing.T) {
 	for page, want := range map[string]string{
 		"": "virtwright", "docs/": "Documentation", "docs/operations.html#images": "Operate virtwright",
 		"docs/adding-a-rule.html": "Add a validation rule", "examples/presets/sizes.yaml.html": "examples/presets/sizes.yaml",
-		"launcher/podspec/": "launcher/podspec",
+		"launcher/podspec/": "launcher/podspec", "cmd/virtwright-launcher/": "cmd/virtwright-launcher",
 	} {
 		for _, scheme := range []string{"light", "dark"} {
 			var title string

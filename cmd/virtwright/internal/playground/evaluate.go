@@ -5,6 +5,7 @@ package playground
 import (
 	"cmp"
 	"context"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"slices"
@@ -60,6 +61,8 @@ type Output struct {
 	Tests []Test `json:"tests"`
 	// Notes name ignored objects and missing information.
 	Notes []string `json:"notes"`
+	// More counts the VMs of the Input that are not in VMs.
+	More int `json:"more"`
 	// Sparse is that of the Input.
 	Sparse int `json:"sparse"`
 }
@@ -92,6 +95,9 @@ type Preset struct {
 	Mode      string `json:"mode"`
 	Matched   bool   `json:"matched"`
 	Reason    string `json:"reason"`
+	// In and Line are the place of its name, as in Problem.
+	In   string `json:"in"`
+	Line int    `json:"line"`
 }
 
 // Problem is an error or a warning at a line of an input text.
@@ -117,13 +123,15 @@ type evaluation struct {
 	// more counts the problems that are not shown.
 	more  int
 	texts map[string]*manifest.Text
+	// presets are their positions.
+	presets map[presets.PresetName]manifest.Position
 }
 
 // Evaluate expands, explains, validates and renders the VMs of the input, with the default settings
 // of the command line. A broken document does not hide the results of others. Evaluate does not
 // panic.
 func (of *Evaluator) Evaluate(ctx context.Context, in Input) Output {
-	e := &evaluation{Output: Output{[]VM{}, []Problem{}, []Test{}, []string{}, in.Sparse}, memory: &of.memory, texts: map[string]*manifest.Text{}}
+	e := &evaluation{Output: Output{VMs: []VM{}, Problems: []Problem{}, Tests: []Test{}, Notes: []string{}, Sparse: in.Sparse}, memory: &of.memory, texts: map[string]*manifest.Text{}}
 	if e.fits(in) {
 		e.guarded(inVM, func() { e.run(ctx, in) })
 	}
@@ -187,10 +195,10 @@ func (e *evaluation) run(ctx context.Context, in Input) {
 	c, issues := simulate.Open(ctx, objects, e.settings(in.Mode))
 	e.report(issues)
 	e.ignored(c, objects)
-	vms := c.VMs
-	if len(vms) > maxVMs {
-		e.Notes = append(e.Notes, fmt.Sprintf("only the first %d of %d VMs are shown", maxVMs, len(vms)))
-		vms = vms[:maxVMs]
+	e.presets = simulate.PresetPositions(objects, "default")
+	vms := c.VMs[:min(len(c.VMs), maxVMs)]
+	if e.More = len(c.VMs) - len(vms); e.More > 0 {
+		e.Notes = append(e.Notes, fmt.Sprintf("only the first %d of %d VMs are read", maxVMs, len(c.VMs)))
 	}
 	for _, m := range vms {
 		e.guarded(m.Where.File, func() { e.inspect(ctx, c, m) })
@@ -236,6 +244,9 @@ func (e *evaluation) settings(mode string) simulate.Settings {
 func (e *evaluation) read(name, text string) []manifest.Object {
 	e.texts[name] = manifest.NewText(name, []byte(text))
 	objects, problems := e.texts[name].Objects()
+	for i := range objects {
+		e.asNew(&objects[i])
+	}
 	for _, err := range problems {
 		at := simulate.Issue{Where: manifest.Position{File: name}, Problem: simulate.Problem{Message: err.Error()}}
 		if document, ok := errors.AsType[*manifest.DocumentError](err); ok {
@@ -248,6 +259,18 @@ func (e *evaluation) read(name, text string) []manifest.Object {
 		e.report([]simulate.Issue{at})
 	}
 	return objects
+}
+
+// asNew makes a VM that was copied from a cluster a new one.
+func (e *evaluation) asNew(o *manifest.Object) {
+	if !simulate.IsVM(*o) {
+		return
+	}
+	if copied, err := simulate.AsNew(*o, ""); err == nil { // otherwise it is reported when it is read
+		if raw, err := json.Marshal(copied); err == nil {
+			o.JSON = raw
+		}
+	}
 }
 
 // report adds issues at the lines of their fields.
@@ -271,7 +294,9 @@ func (e *evaluation) inspect(ctx context.Context, c *simulate.Cluster, m simulat
 	out := VM{Kind: string(m.Kind), Namespace: m.Namespace, Name: m.Name, Lines: []originreport.Line{}, Legend: []originreport.Entry{}, Presets: []Preset{}, Warnings: append([]string{}, x.Warnings...)}
 	if x.Explanation != nil {
 		for _, p := range x.Explanation.Presets {
-			out.Presets = append(out.Presets, Preset{p.Preset, p.Namespace, string(p.Mode), p.Matched, p.Reason})
+			at := e.presets[presets.PresetName{Namespace: p.Namespace, Ref: p.Preset}]
+			line, _ := e.texts[cmp.Or(at.File, inPresets)].Locate(at, "metadata.name", false)
+			out.Presets = append(out.Presets, Preset{p.Preset, p.Namespace, string(p.Mode), p.Matched, p.Reason, at.File, line})
 		}
 	}
 	cannot := func(err error) {

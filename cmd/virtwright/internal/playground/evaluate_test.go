@@ -104,7 +104,7 @@ func TestEvaluateResults(t *testing.T) {
 		t.Fatalf("got %+v", out)
 	}
 	m := out.VMs[0]
-	if want := []Preset{{"cores", "default", "Enforce", true, "set 2 fields, lost 0, overruled 0"}}; m.Namespace != "default" || len(m.Presets) != 2 || !cmp.Equal(m.Presets[:1], want) || m.Presets[1].Matched {
+	if want := []Preset{{"cores", "default", "Enforce", true, "set 2 fields, lost 0, overruled 0", "presets", 3}}; m.Namespace != "default" || len(m.Presets) != 2 || !cmp.Equal(m.Presets[:1], want) || m.Presets[1].Matched {
 		t.Errorf("presets of %s: %+v", m.Namespace, m.Presets)
 	}
 	var origins []string
@@ -195,7 +195,7 @@ func TestEvaluateLimits(t *testing.T) {
 	if len(out.VMs) != maxVMs || len(out.Problems) != maxShown+39 { // those of presets do not hide those of VMs
 		t.Errorf("got %d VMs and %d problems", len(out.VMs), len(out.Problems))
 	}
-	if diff := cmp.Diff([]string{"only the first 20 of 25 VMs are shown", "6 more problems are not shown"}, out.Notes); diff != "" {
+	if diff := cmp.Diff([]string{"only the first 20 of 25 VMs are read", "6 more problems are not shown"}, out.Notes); diff != "" {
 		t.Errorf("notes: -want, +got:\n%s", diff)
 	}
 }
@@ -240,5 +240,62 @@ func TestSparse(t *testing.T) {
 		if diff := cmp.Diff(c.want, got); diff != "" {
 			t.Errorf("%s: %s", name, diff)
 		}
+	}
+}
+
+const plain = "{apiVersion: kubevirt.io/v1, kind: VirtualMachine, metadata: {name: a}, spec: {template: {spec: {domain: {memory: {guest: 1Gi}}}}}}"
+
+// TestPresetLines finds presets by namespace and name, in YAML of any style.
+func TestPresetLines(t *testing.T) {
+	const all = `# kind: VirtualMachinePreset, name: web
+apiVersion: virtwright.dev/v1alpha1
+kind: VirtualMachinePreset
+metadata: {name: web, namespace: other}
+spec: {defaults: {spec: {runStrategy: Manual}}}
+---
+apiVersion: v1
+kind: List
+items:
+- apiVersion: virtwright.dev/v1alpha1
+  kind: "VirtualMachinePreset"
+  spec: {defaults: {spec: {template: {spec: {domain: {devices: {disks: [{name: web, disk: {bus: sata}}]}}}}}}}
+  metadata: {name: web}
+- apiVersion: virtwright.dev/v1alpha1
+  kind: ClusterVirtualMachinePreset
+  metadata:
+    name: web
+  spec: {defaults: {spec: {runStrategy: Halted}}}
+`
+	out := new(Evaluator).Evaluate(t.Context(), Input{VM: plain, Presets: all})
+	if len(out.VMs) != 1 {
+		t.Fatalf("got %+v", out)
+	}
+	got := map[string]int{}
+	for _, p := range out.VMs[0].Presets {
+		got[p.In+" "+p.Namespace+"/"+p.Preset] = p.Line
+	}
+	if diff := cmp.Diff(map[string]int{"presets default/web": 13, "presets /cluster/web": 17}, got); diff != "" {
+		t.Error(diff)
+	}
+}
+
+// TestStoredVM: a VM that was copied from a cluster is a new one.
+func TestStoredVM(t *testing.T) {
+	const preset = "{apiVersion: virtwright.dev/v1alpha1, kind: ClusterVirtualMachinePreset, metadata: {name: a}, spec: {defaults: {spec: {template: {spec: {domain: {cpu: {cores: 3}}}}}}}}"
+	stored := strings.Replace(plain, "metadata: {", "metadata: {uid: a, resourceVersion: '1', ", 1)
+	out := new(Evaluator).Evaluate(t.Context(), Input{VM: stored, Presets: preset})
+	if len(out.VMs) != 1 || slices.ContainsFunc(out.Problems, func(p Problem) bool { return p.Severity == "error" }) || !strings.Contains(out.VMs[0].Expanded, "cores: 3") || strings.Contains(out.VMs[0].Expanded, "resourceVersion") {
+		t.Errorf("got %+v", out)
+	}
+}
+
+// TestMoreVMs: the page does not say that VMs are accepted which it does not read.
+func TestMoreVMs(t *testing.T) {
+	var all []string
+	for i := range maxVMs + 2 {
+		all = append(all, strings.Replace(plain, "name: ", fmt.Sprintf("name: v%d", i), 1))
+	}
+	if out := new(Evaluator).Evaluate(t.Context(), Input{VM: strings.Join(all, "\n---\n")}); out.More != 2 || len(out.VMs) != maxVMs {
+		t.Errorf("got %d VMs, %d more", len(out.VMs), out.More)
 	}
 }

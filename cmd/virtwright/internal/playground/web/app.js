@@ -31,7 +31,7 @@ const tabs = new Tabs(byId("tabs"), (tab) => {
   makeSparse();
 });
 const result = new Result({
-  reveal: (where, line) => editors[where]?.reveal(line), presets: () => editors.presets.text, tabs, chosen: makeSparse,
+  reveal: (where, line) => editors[where]?.reveal(line), tabs, chosen: makeSparse,
 });
 
 const engine = new Engine({
@@ -198,10 +198,13 @@ const commands = {
   "tab-problems": "validate",
 };
 
-// command returns the command for the selected tab, with the texts of the editors in files.
+// command returns the command for the selected tab, with the texts of the editors in files; "" if
+// they have only comments.
 function command() {
-  const files = Object.entries(editors).filter(([, { text }]) => text.trim()).map(([name]) => `-f ${name}.yaml`);
-  return ["virtwright", commands[tabs.selected], ...files, "--mode", byId("mode").value].join(" ");
+  const isEmpty = (text) => !text.replace(/^\s*(#.*|---.*)?$/gm, "").trim();
+  const files = Object.entries(editors).filter(([, { text }]) => !isEmpty(text)).map(([name]) => `-f ${name}.yaml`);
+  const verb = tabs.selected === "tab-problems" && result.hasTests ? "test" : commands[tabs.selected];
+  return files.length ? ["virtwright", verb, ...files, "--mode", byId("mode").value].join(" ") : "";
 }
 
 byId("example").addEventListener("change", (event) => {
@@ -221,7 +224,10 @@ byId("copy").addEventListener("click", () => {
   if (text) copy(text, "Copied.");
   else say("There is nothing to copy.");
 });
-byId("command").addEventListener("click", () => copy(command(), `Copied: ${command()}`));
+byId("command").addEventListener("click", () => {
+  if (command()) copy(command(), `Copied: ${command()}`);
+  else say("There is nothing to run: both texts are empty.");
+});
 addEventListener("hashchange", begin);
 
 async function begin() {

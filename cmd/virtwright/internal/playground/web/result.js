@@ -17,27 +17,9 @@ function make(tag, name, ...children) {
 
 const count = (n, word) => `${n} ${word}${n === 1 ? "" : "s"}`;
 
-// lineOf returns the line of a preset, such as cluster/web or web, in YAML: that of its name. It
-// returns 0 for none.
-function lineOf(text, preset) {
-  const isCluster = preset.startsWith("cluster/");
-  const name = preset.replace("cluster/", "").replace(/[.]/g, "\\$&");
-  const named = new RegExp(`(^|[\\s{,])name:\\s*["']?${name}["']?\\s*([,}#]|$)`);
-  let start = 0;
-  for (const document of text.split(/^---/m)) {
-    const lines = document.split("\n");
-    const found = /kind:\s*(Cluster)?VirtualMachinePreset\b/.exec(document);
-    const at = lines.findIndex((line) => named.test(line));
-    if (found && Boolean(found[1]) === isCluster && at >= 0) return start + at + 1;
-    start += lines.length - 1;
-  }
-  return 0;
-}
-
 export class Result {
   summary = "";
   #reveal;
-  #presets; // returns the text of the presets
   #tabs;
   #chosen; // called when another VM is shown
   #output = { vms: [], problems: [], tests: [], notes: [] };
@@ -46,9 +28,8 @@ export class Result {
   #active = -1; // the chosen line
   #seen = new Set(); // lines of the previous result
 
-  constructor({ reveal, presets, tabs, chosen }) {
+  constructor({ reveal, tabs, chosen }) {
     this.#reveal = reveal;
-    this.#presets = presets;
     this.#tabs = tabs;
     this.#chosen = chosen;
     const list = byId("lines");
@@ -85,10 +66,11 @@ export class Result {
 
   // verdict says whether a cluster would take the input.
   #verdict() {
-    const { vms, problems, tests } = this.#output;
+    const { vms, problems, tests, more } = this.#output;
     const wrong = (where) => problems.some((problem) => problem.severity === "error" && problem.in === where);
     if (wrong("presets")) return "Rejected presets";
     if (wrong("vm")) return "Rejected";
+    if (more) return `The first ${vms.length} VMs are accepted, ${more} others are not read`;
     return vms.length ? "Accepted" : tests.length ? "" : "No VM";
   }
 
@@ -117,6 +99,11 @@ export class Result {
   // tooSlow says that no sparse manifest comes.
   tooSlow() {
     byId("sparse").replaceChildren(make("p", "empty", "The sparse manifest of this VM takes too long here: use virtwright sparsify."));
+  }
+
+  // hasTests reports whether the input has tests.
+  get hasTests() {
+    return this.#output.tests.length > 0;
   }
 
   // text returns what a tab shows, to copy it.
@@ -172,7 +159,8 @@ export class Result {
   #showMatches(vm) {
     const items = (vm.presets ?? []).map(({ preset, mode, matched, reason }) => make("li", matched ? "matched" : "unmatched",
       make("span", "badge", matched ? "matched" : "no match"), this.#link(preset), make("small", "", mode), make("p", "", reason)));
-    byId("matches").replaceChildren(items.length ? make("ul", "cards", ...items) : make("p", "empty", "There are no presets."));
+    byId("matches").replaceChildren(items.length ? make("ul", "cards", ...items)
+      : make("p", "empty", vm.presets && this.#count()[0] === 0 ? "There are no presets." : "There is no result for this input: see the problems."));
   }
 
   #showProblems() {
@@ -195,11 +183,11 @@ export class Result {
 
   // link leads to a preset in its editor, if it is there.
   #link(preset, text = preset) {
-    const line = lineOf(this.#presets(), preset);
-    if (!line) return make("code", "", text);
+    const at = this.#output.vms[this.#at]?.presets.find((p) => p.preset === preset);
+    if (!at?.line) return make("code", "", text);
     const button = make("button", "link", text);
     button.type = "button";
-    button.addEventListener("click", () => this.#reveal("presets", line));
+    button.addEventListener("click", () => this.#reveal(at.in, at.line));
     return button;
   }
 
