@@ -157,13 +157,21 @@ func advance(spec *v1alpha1.PresetRolloutSpec, before *v1alpha1.PresetRolloutSta
 		reach(out, "", "")
 		return enter(spec, out, 0, wanted)
 	}
-	if next, done := work(spec, out, of, restarts && out.BakesSince == nil); !done {
+	left := bakeOf(&spec.Waves[wave])
+	if out.BakesSince != nil {
+		left -= now.Sub(out.BakesSince.Time)
+	}
+	isBaking := out.BakesSince != nil && left > 0 // owners restart VMs then, too
+	if next, done := work(spec, out, of, restarts && !isBaking); !done {
+		if of.pending() > 0 || next.reason == reasonFailed {
+			out.BakesSince = nil
+		}
 		return out, next
 	}
 	if out.BakesSince == nil {
 		out.BakesSince = &metav1.Time{Time: now}
 	}
-	if left := bakeOf(&spec.Waves[wave]) - now.Sub(out.BakesSince.Time); left > 0 {
+	if left > 0 {
 		return out, step{reason: reasonBaking, message: fmt.Sprintf("wave %s bakes up to %s", out.Wave, out.Step), update: true, wait: left}
 	}
 	if next := nextStep(&spec.Waves[wave], out.Step); next != "" {

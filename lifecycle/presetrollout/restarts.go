@@ -213,15 +213,18 @@ func isRestartable(r *v1alpha1.PresetRollout, vm *partialobject.VirtualMachine) 
 // addRunning counts a VM that was updated and should run. It waits for a restart, or to be ready,
 // if the rollout restarts VMs.
 func (c *Controller) addRunning(to *vms, r *v1alpha1.PresetRollout, vm *partialobject.VirtualMachine, failed failure) {
-	needs := needsRestart(vm)
+	needs, isJudged := needsRestart(vm), vm.Status.DesiredGeneration >= vm.Generation
 	if !isRestartable(r, vm) {
-		to.updated++
-		if needs {
+		switch {
+		case needs:
+			to.updated++
 			to.waiting++
+		case isJudged:
+			to.updated++
 		}
 		return
 	}
-	isRestarting, isJudged := c.isRestarting(vm), vm.Status.DesiredGeneration >= vm.Generation
+	isRestarting := c.isRestarting(vm)
 	hasFailed := failed.stamp == to.stamp && !failed.isPending
 	if !hasFailed {
 		failed.message = ""

@@ -248,6 +248,10 @@ func TestVMsThatAreNotReady(t *testing.T) {
 		t.Errorf("a rejected restart: %+v", got)
 	}
 	c.failures = nil
+	unjudged := func(vm *partialobject.VirtualMachine) { vm.Generation, vm.Status.DesiredGeneration = 5, 4 }
+	if got := count(v1alpha1.RestartWhenStopped, unjudged); got.updated+got.waiting != 0 {
+		t.Errorf("not known yet whether it needs a restart: %+v", got)
+	}
 	held := func(vm *partialobject.VirtualMachine) {
 		vm.Annotations[v1alpha1.AnnotationRollout] = v1alpha1.RolloutHold
 	}
@@ -277,6 +281,7 @@ func TestRestartsEndAStep(t *testing.T) {
 		"updates and failures": {v1alpha1.RestartRolling, world{}, counts{selected: 4, updated: 2, restarting: 2, failed: 1}, false, step{reason: reasonUpdating, update: true}},
 		"paused":               {v1alpha1.RestartRolling, world{}, counts{selected: 4, updated: 4, restarting: 2}, true, step{reason: reasonPaused}},
 		"while it bakes":       {v1alpha1.RestartRolling, world{baked: 1}, counts{selected: 4, updated: 4, restarting: 2}, false, step{reason: reasonBaking, update: true}},
+		"after it has baked":   {v1alpha1.RestartRolling, world{baked: 2}, counts{selected: 4, updated: 4, restarting: 2}, false, step{reason: reasonUpdating, update: true, restart: true}},
 		"after an abort":       {v1alpha1.RestartRolling, world{aborted: true}, counts{selected: 4, updated: 4, restarting: 2}, false, step{reason: reasonAborting, update: true, restart: true}},
 		"by the owners":        {v1alpha1.RestartWhenStopped, world{}, counts{selected: 4, updated: 4, restarting: 2}, false, step{reason: reasonBaking, update: true}},
 	} {
@@ -288,6 +293,25 @@ func TestRestartsEndAStep(t *testing.T) {
 				t.Errorf("%+v", got)
 			}
 		})
+	}
+}
+
+// TestBakesAgain: a step bakes from the beginning after a failure, and after an update.
+func TestBakesAgain(t *testing.T) {
+	spec := exploredSpec.DeepCopy()
+	spec.Restart = v1alpha1.RestartRolling
+	for name, test := range map[string]struct {
+		of   counts
+		want bool
+	}{
+		"failed":    {counts{selected: 4, updated: 3, failed: 1}, true},
+		"updates":   {counts{selected: 4, updated: 3}, true},
+		"not ready": {counts{selected: 4, updated: 4, restarting: 1}, false},
+	} {
+		w := world{stable: 1, target: 2, wave: "production", step: all, baked: 1}
+		if out, _ := advance(spec, w.status(), test.of, orders{}, start); (out.BakesSince == nil) != test.want {
+			t.Errorf("%s: bakes since %v", name, out.BakesSince)
+		}
 	}
 }
 

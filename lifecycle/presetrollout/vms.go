@@ -128,13 +128,12 @@ func isReached(of *presets.Rollout, r *v1alpha1.PresetRollout, in presets.Namesp
 	if isChanged || !isRecorded && isInStep || stamp == "" || strings.HasSuffix(stamp, presets.StampAborted) {
 		return isChanged || !isRecorded && isInStep
 	}
-	if hasNewPreset(status) { // older stamps may be those of a deleted preset
-		return isUnfinished(r.UID, status.Presets, stamp[strings.LastIndex(stamp, "/")+1:])
-	}
-	return !isRecorded
+	// Records and older stamps may be those of a deleted preset.
+	return (!isRecorded || hasNewPreset(status)) && isUnfinished(r.UID, status.Presets, stamp[strings.LastIndex(stamp, "/")+1:])
 }
 
-// isUnfinished reports whether a target is that of an earlier change that did not become stable.
+// isUnfinished reports whether a target is, or may be, that of an earlier change that did not become
+// stable.
 func isUnfinished(rollout types.UID, all []v1alpha1.RolloutPreset, target string) bool {
 	left := maxUnfinished
 	earlier := slices.Clone(all)
@@ -151,7 +150,7 @@ func isUnfinished(rollout types.UID, all []v1alpha1.RolloutPreset, target string
 		}
 		return false
 	}
-	return visit(0)
+	return visit(0) || left <= 0
 }
 
 // maxUnfinished is how many earlier changes are compared, the latest first.

@@ -103,7 +103,8 @@ func TestNewVMs(t *testing.T) {
 }
 
 // TestAbortReaches: an abort takes back VMs that have the change. The record of a VM does not say
-// that of a preset that was created again, because it may name the deleted one.
+// that of a preset that was created again, because it may name the deleted one. Of a VM without a
+// record, the stamp says it.
 func TestAbortReaches(t *testing.T) {
 	for name, test := range map[string]struct {
 		stable, generation int64
@@ -116,6 +117,8 @@ func TestAbortReaches(t *testing.T) {
 		"created again, the record of the deleted one": {0, 1, "", false},
 		"created again, the stamp of an older change":  {0, 1, "one", false},
 		"created again, the stamp of this change":      {0, 1, "two", true},
+		"no record, the stamp of a completed change":   {3, 0, "one", false},
+		"no record, the stamp of an unfinished change": {3, 0, targetOf("r", []v1alpha1.RolloutPreset{{Name: "cluster/size", UID: "p", Stable: 3, Target: 4}}), true},
 		"created, and changed before it was stable":    {0, 1, targetOf("r", []v1alpha1.RolloutPreset{{Name: "cluster/size", UID: "p", Target: 1}}), true},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -131,7 +134,10 @@ func TestAbortReaches(t *testing.T) {
 				t.Fatal(err)
 			}
 			vm := &partialobject.VirtualMachine{}
-			vm.Annotations = map[string]string{v1alpha1.AnnotationProvenance: fmt.Sprintf(`{"v":1,"by":["cluster/size@%d:default"],"hashes":["0"]}`, test.generation)}
+			vm.Annotations = map[string]string{}
+			if test.generation > 0 {
+				vm.Annotations[v1alpha1.AnnotationProvenance] = fmt.Sprintf(`{"v":1,"by":["cluster/size@%d:default"],"hashes":["0"]}`, test.generation)
+			}
 			if test.stamp != "" {
 				vm.Annotations[v1alpha1.AnnotationRolledOut] = "only:cluster/size rollout/r/" + test.stamp
 			}
