@@ -42,7 +42,7 @@ type Edit struct {
 
 // Actions of an ObjectChange.
 const (
-	added   = "added"
+	Added   = "added"
 	changed = "changed"
 	deleted = "deleted"
 )
@@ -59,7 +59,7 @@ func compareObjects[O any](before, after map[presets.PresetName]O, loosening str
 	for key, is := range after {
 		was, existed := before[key]
 		if !existed {
-			add(key, added, nil)
+			add(key, Added, nil)
 		} else if found := edits(was, is); found != nil {
 			add(key, changed, found)
 		}

@@ -64,6 +64,7 @@ type rollout struct {
 	plugs                plugs
 	arm                  bool
 	maxSockets, maxGuest any
+	request              any // of memory, which is the guest's if it has none of its own
 	// disks has the paths of the elements of dataVolumeTemplates that are there before.
 	disks map[string]bool
 }
@@ -71,7 +72,8 @@ type rollout struct {
 func newRollout(updates Updates, before []presets.Origin, after map[string]presets.Origin) rollout {
 	const spec = "spec.template.spec."
 	out := rollout{
-		updates, plugs{}, after[spec+"architecture"].Value == "arm64", after[spec+"domain.cpu.maxSockets"].Value, after[spec+"domain.memory.maxGuest"].Value, map[string]bool{},
+		updates, plugs{}, after[spec+"architecture"].Value == "arm64", after[spec+"domain.cpu.maxSockets"].Value, after[spec+"domain.memory.maxGuest"].Value,
+		after[spec+"domain.resources.requests.memory"].Value, map[string]bool{},
 	}
 	if updates != NoUpdates {
 		out.plugs = newPlugs(before, after)
@@ -122,24 +124,37 @@ func (r rollout) diskEffect(path provenance.Path) Effect {
 	return EffectRestart
 }
 
+const (
+	// hotplugRatio is the ratio of the default maximum to the first size of a VMI.
+	hotplugRatio = 4
+	// minGuest is the least memory of a guest to which KubeVirt adds memory, in multiples of
+	// memoryBlock. Both are in bytes.
+	minGuest, memoryBlock = 1 << 30, 2 << 20
+)
+
 // Only sockets and memory have limits.
 func (r rollout) hotplugs(path provenance.Path, before, after any) bool {
 	switch {
 	case path.HasPrefix(sockets):
-		return !r.arm && grows(cmp.Or(before, any(1)), after, r.maxSockets)
+		return !r.arm && grows(cmp.Or(before, any(1)), after, r.maxSockets, 1, 1)
 	case path.HasPrefix(guestMemory):
-		return grows(before, after, r.maxGuest)
+		return grows(cmp.Or(before, r.request), after, r.maxGuest, minGuest, memoryBlock)
 	}
 	return true
 }
 
-// grows reports whether a quantity grows without exceeding a limit; nil for no limit.
-func grows(before, after, limit any) bool {
+// grows reports whether a quantity that is not less than the least grows to a multiple of the unit,
+// up to a limit; nil for the default one.
+func grows(before, after, limit any, least, unit int64) bool {
 	was, err := resource.ParseQuantity(fmt.Sprint(before))
 	is, wrong := resource.ParseQuantity(fmt.Sprint(after))
-	if err != nil || wrong != nil || is.Cmp(was) <= 0 {
+	if err != nil || wrong != nil || was.Value() < least || was.Value()%unit+is.Value()%unit > 0 || is.Cmp(was) <= 0 {
 		return false
 	}
-	most, unlimited := resource.ParseQuantity(fmt.Sprint(limit))
-	return unlimited != nil || is.Cmp(most) <= 0
+	most, err := resource.ParseQuantity(fmt.Sprint(limit))
+	if err != nil {
+		most = *resource.NewQuantity(was.Value(), was.Format)
+		most.Mul(hotplugRatio)
+	}
+	return is.Cmp(most) <= 0
 }

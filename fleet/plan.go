@@ -179,7 +179,7 @@ func NewPlan(ctx context.Context, before, after *presets.Snapshot) *Plan {
 	was, is := byName(before), byName(after)
 	p := &Plan{
 		Presets:    compareObjects(was, is, deleted, PresetEdits),
-		Exceptions: compareObjects(exceptionsOf(before), exceptionsOf(after), added, exceptionEdits),
+		Exceptions: compareObjects(exceptionsOf(before), exceptionsOf(after), Added, exceptionEdits),
 		Namespaces: []*ObjectChange{}, Policies: []*ObjectChange{},
 		groups: map[string]*Group{}, rejected: map[string]*Rejected{}, warned: map[string]*Rejected{},
 		after: slices.Collect(after.All()),

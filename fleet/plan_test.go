@@ -35,6 +35,7 @@ func TestChanges(t *testing.T) {
 	const (
 		sockets = "spec.template.spec.domain.cpu.sockets"
 		memory  = "spec.template.spec.domain.memory.guest"
+		request = "spec.template.spec.domain.resources.requests.memory"
 		arch    = "spec.template.spec.architecture"
 		nic     = "spec.template.spec.domain.devices.interfaces[more]."
 		net     = "spec.template.spec.networks[more]."
@@ -54,6 +55,12 @@ func TestChanges(t *testing.T) {
 		"more memory":                {fields{memory: "1Gi"}, fields{memory: "2048Mi"}, []fleet.Effect{fleet.EffectMigration}},
 		"less memory":                {fields{memory: "1Gi"}, fields{memory: "512Mi"}, []fleet.Effect{fleet.EffectRestart}},
 		"too much memory":            {fields{memory: "1Gi", memory[:len(memory)-5] + "maxGuest": "4Gi"}, fields{memory: "5Gi", memory[:len(memory)-5] + "maxGuest": "4Gi"}, []fleet.Effect{fleet.EffectRestart}},
+		"more than the default":      {fields{memory: "1Gi"}, fields{memory: "8Gi"}, []fleet.Effect{fleet.EffectRestart}},
+		"up to the default":          {fields{memory: "1Gi"}, fields{memory: "4Gi"}, []fleet.Effect{fleet.EffectMigration}},
+		"a small guest":              {fields{memory: "512Mi"}, fields{memory: "1Gi"}, []fleet.Effect{fleet.EffectRestart}},
+		"a part of a block":          {fields{memory: "1Gi"}, fields{memory: "1025Mi"}, []fleet.Effect{fleet.EffectRestart}},
+		"more than the request":      {fields{request: "1Gi"}, fields{request: "1Gi", memory: "2Gi"}, []fleet.Effect{fleet.EffectMigration}},
+		"many sockets":               {fields{sockets: int64(1)}, fields{sockets: int64(8)}, []fleet.Effect{fleet.EffectRestart}},
 		"another spelling":           {fields{memory: "4Gi"}, fields{memory: "4096Mi"}, nil},
 		"an added network":           {fields{}, fields{nic + "name": "more", nic + "bridge": map[string]any{}, net + "name": "more", net + "multus.networkName": "a"}, []fleet.Effect{fleet.EffectMigration, fleet.EffectMigration, fleet.EffectMigration, fleet.EffectMigration}},
 		"an added pod network":       {fields{}, fields{net + "name": "more", net + "pod": map[string]any{}}, []fleet.Effect{fleet.EffectRestart, fleet.EffectRestart}},

@@ -93,12 +93,13 @@ func (s *Snapshot) WithExceptions(exceptions []*Exception, now func() time.Time)
 	return &out
 }
 
-// MissingPresets warns about presets that an exception names and that do not exist.
-func (s *Snapshot) MissingPresets(e *Exception) []string {
+// MissingPresets warns about presets that spec.presets of an exception or a rollout names, and that
+// do not exist.
+func (s *Snapshot) MissingPresets(namespace string, refs []string) []string {
 	var out []string
-	for i, ref := range e.Presets {
-		if _, ok := s.Lookup(e.Namespace, ref); !ok && !s.broken[ParseRef(e.Namespace, ref)] {
-			out = append(out, fmt.Sprintf("spec.presets[%d]: preset %q does not exist%s", i, ref, s.suggestion(e.Namespace, ref)))
+	for i, ref := range refs {
+		if _, ok := s.Lookup(namespace, ref); !ok && !s.broken[ParseRef(namespace, ref)] {
+			out = append(out, fmt.Sprintf("spec.presets[%d]: preset %q does not exist%s", i, ref, s.suggestion(namespace, ref)))
 		}
 	}
 	return limitWarnings(out)

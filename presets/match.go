@@ -223,23 +223,27 @@ func (s *Snapshot) addNamed(q *query, m *matchResult, keep func(*Compiled)) fiel
 	return errs
 }
 
-// suggestion suggests another name for an unknown preset: the same or a similar one, in any scope.
+// suggestion suggests another name for an unknown preset: the same one of the other scope, or a
+// similar one.
 func (s *Snapshot) suggestion(namespace, ref string) string {
-	refs := s.refs(namespace)
-	name, _ := SplitRef(ref)
-	best := spelling.Nearest(ref, slices.Values(refs))
-	for _, candidate := range refs { // the same or a similar name, in any scope
-		other, _ := SplitRef(candidate)
-		if other == name {
-			best = candidate
-			break
-		}
-		if best == "" && spelling.Nearest(name, slices.Values([]string{other})) != "" {
-			best = candidate
-		}
+	name, isCluster := SplitRef(ref)
+	names := map[bool][]string{}
+	for _, known := range s.refs(namespace) {
+		other, is := SplitRef(known)
+		names[is] = append(names[is], other)
+	}
+	best, is := name, !isCluster
+	if !slices.Contains(names[is], name) {
+		best, is = spelling.Nearest(name, slices.Values(names[isCluster])), isCluster
 	}
 	if best == "" {
+		best, is = spelling.Nearest(name, slices.Values(names[!isCluster])), !isCluster
+	}
+	switch {
+	case best == "":
 		return ""
+	case is:
+		best = "cluster/" + best
 	}
 	return fmt.Sprintf("; did you mean %q?", best)
 }

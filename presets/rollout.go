@@ -49,7 +49,7 @@ type rolloutPosition struct {
 func NewRollout(r *v1alpha1.PresetRollout) (*Rollout, *field.Error) {
 	out := &Rollout{Name: r.Name, target: r.Status.Target, aborted: r.Status.Aborted}
 	for i := range r.Spec.Waves {
-		w, at := &r.Spec.Waves[i], field.NewPath("spec", "waves").Key(r.Spec.Waves[i].Name)
+		w, at := &r.Spec.Waves[i], field.NewPath("spec", "waves").Index(i)
 		vms, err := selectorOf(at.Child("vms"), w.VMs)
 		if err != nil {
 			return nil, err
@@ -76,12 +76,13 @@ func percentOf(text string) uint64 {
 }
 
 func selectorOf(at *field.Path, s *metav1.LabelSelector) (labels.Selector, *field.Error) {
-	if s == nil {
+	var problems field.ErrorList
+	out := selector(s, at, &problems)
+	switch {
+	case len(problems) > 0:
+		return nil, problems[0]
+	case out == nil:
 		return labels.Everything(), nil
-	}
-	out, err := metav1.LabelSelectorAsSelector(s)
-	if err != nil {
-		return nil, field.Invalid(at, metav1.FormatLabelSelector(s), err.Error())
 	}
 	return out, nil
 }

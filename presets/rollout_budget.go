@@ -33,13 +33,13 @@ func ApplyingBudgets(of []v1alpha1.RolloutBudget, now time.Time) (out []v1alpha1
 }
 
 // ValidateBudgets returns the first budget whose schedule cannot be followed.
-func ValidateBudgets(of []v1alpha1.RolloutBudget) *field.Error {
+func ValidateBudgets(of []v1alpha1.RolloutBudget) (out field.ErrorList) {
 	for i := range of {
 		if _, _, err := scheduleOf(field.NewPath("spec", "budgets").Index(i), &of[i]); err != nil {
-			return err
+			out = append(out, err)
 		}
 	}
-	return nil
+	return out
 }
 
 // scheduleOf reads the schedule of a budget, for the clock of a time zone; nil if it always

@@ -70,8 +70,8 @@ func TestBudgetSchedules(t *testing.T) {
 		"a broken prefix": {budgetAt("TZ=", "", time.Hour), `spec.budgets[0].schedule: Invalid value: "TZ=": must have no time zone: use timeZone`},
 	} {
 		got := ""
-		if err := presets.ValidateBudgets([]v1alpha1.RolloutBudget{c.budget}); err != nil {
-			got = err.Error()
+		if problems := presets.ValidateBudgets([]v1alpha1.RolloutBudget{c.budget}); len(problems) > 0 {
+			got = problems[0].Error()
 		}
 		if got != c.want {
 			t.Errorf("%s: got %s", name, got)

@@ -179,7 +179,7 @@ func (p *presetReader) withExceptions(s *presets.Snapshot, known bool) *presets.
 			e.entry.warnings = append(e.entry.warnings, "spec.until: the exception has expired; a cluster rejects its creation")
 		}
 		if known {
-			e.entry.warnings = append(e.entry.warnings, s.MissingPresets(e.Exception)...)
+			e.entry.warnings = append(e.entry.warnings, s.MissingPresets(e.Namespace, e.Presets)...)
 		}
 	}
 	return s.WithExceptions(all, time.Now)

@@ -69,8 +69,12 @@ func (c *Cluster) heldBack() (notes []string) {
 type ProposedRollout struct {
 	Name    string
 	Presets []string
+	// HasNew says that one of the presets is new, and HasOld that one exists.
+	HasNew, HasOld bool
 	// Percentiles of the VMs that change, ascending, as of presets.Percentile.
 	Percentiles []int
+	// Restarts counts those of them that run and need a restart.
+	Restarts int
 }
 
 // propose returns a proposal without VMs; nil if no cluster preset needs a rollout.
@@ -80,6 +84,7 @@ func (c *Cluster) propose(plan *fleet.Plan) *ProposedRollout {
 		isTaken := slices.ContainsFunc(c.rollouts, func(r *v1alpha1.PresetRollout) bool { return slices.Contains(r.Spec.Presets, p.Name) })
 		if _, exists := c.snapshot.Lookup("", p.Name); p.Namespace == "" && exists && !isTaken {
 			out.Presets = append(out.Presets, p.Name)
+			out.HasNew, out.HasOld = out.HasNew || p.Action == fleet.Added, out.HasOld || p.Action != fleet.Added
 		}
 	}
 	if len(out.Presets) == 0 {
@@ -99,6 +104,9 @@ func (c *Cluster) propose(plan *fleet.Plan) *ProposedRollout {
 func (p *ProposedRollout) add(of *Cluster, c Compared) {
 	if p != nil && slices.ContainsFunc(p.Presets, c.ChangedBy) && !presets.IsLeftOut(of.namespace(c.Namespace), &c.entry.meta.ObjectMeta) {
 		p.Percentiles = append(p.Percentiles, int(presets.Percentile(c.Namespace, c.Name)))
+		if c.isRunning() && c.Effect() == fleet.EffectRestart {
+			p.Restarts++
+		}
 	}
 }
 

@@ -51,7 +51,7 @@ func (p PresetException) Handle(ctx context.Context, req Request) Response {
 	}
 	response := authorize(ctx, p.Authorizer, req, exceptionRequirements(req.Namespace, compiled.Presets))
 	if snapshot := p.Snapshots.Snapshot(); response.Allowed && snapshot != nil {
-		response.Warnings = snapshot.MissingPresets(compiled)
+		response.Warnings = snapshot.MissingPresets(compiled.Namespace, compiled.Presets)
 	}
 	return response
 }

@@ -60,11 +60,9 @@ func (p PresetRollout) Handle(ctx context.Context, req Request) Response {
 	}
 	response := authorize(ctx, p.Authorizer, req, rolloutRequirements(&before, &rollout, changed))
 	if snapshot := p.Snapshots.Snapshot(); changed && response.Allowed && snapshot != nil {
+		response.Warnings = append(response.Warnings, snapshot.MissingPresets("", rollout.Spec.Presets)...)
 		for i, ref := range rollout.Spec.Presets {
-			switch c, ok := snapshot.Lookup("", ref); {
-			case !ok:
-				response.Warnings = append(response.Warnings, fmt.Sprintf("spec.presets[%d]: preset %q does not exist, or is invalid", i, ref))
-			case c.ApplyAt == v1alpha1.ApplyAtLaunch:
+			if c, ok := snapshot.Lookup("", ref); ok && c.ApplyAt == v1alpha1.ApplyAtLaunch {
 				response.Warnings = append(response.Warnings, fmt.Sprintf("spec.presets[%d]: preset %q applies at launch: VMs get its change when they start, and the rollout restarts none for it", i, ref))
 			}
 		}
@@ -102,8 +100,14 @@ func idleParts(spec *v1alpha1.PresetRolloutSpec) (out []string) {
 	if i >= 0 && i+1 < len(spec.Waves) {
 		out = append(out, fmt.Sprintf("spec.waves[%d]: wave %s takes all VMs that are left: those after it, such as %s, get none", i, spec.Waves[i].Name, spec.Waves[i+1].Name))
 	}
-	if len(spec.Budgets) > 0 && spec.Restart != v1alpha1.RestartRolling {
+	if spec.Restart == v1alpha1.RestartRolling {
+		return out
+	}
+	if len(spec.Budgets) > 0 {
 		out = append(out, "spec.budgets: they limit restarts, and the rollout restarts no VM without restart: Rolling")
+	}
+	if spec.Health.VMDeadline != nil {
+		out = append(out, "spec.health.vmDeadline: the rollout does not wait for guests without restart: Rolling")
 	}
 	return out
 }
@@ -113,9 +117,7 @@ func (p PresetRollout) problems(strict []error, r *v1alpha1.PresetRollout) field
 	if _, err := presets.NewRollout(r); err != nil {
 		out = append(out, err)
 	}
-	if err := presets.ValidateBudgets(r.Spec.Budgets); err != nil {
-		out = append(out, err)
-	}
+	out = append(out, presets.ValidateBudgets(r.Spec.Budgets)...)
 	if p.Rollouts == nil {
 		return out
 	}

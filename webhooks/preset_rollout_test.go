@@ -24,7 +24,7 @@ func TestRolloutWarnings(t *testing.T) {
 		t.Fatalf("%+v", got)
 	}
 	for i, want := range []string{
-		`spec.presets[1]: preset "cluster/late" applies at launch`, `spec.presets[2]: preset "cluster/none" does not exist`,
+		`spec.presets[2]: preset "cluster/none" does not exist`, `spec.presets[1]: preset "cluster/late" applies at launch`,
 		"spec.waves[0]: wave all takes all VMs that are left", "spec.budgets: they limit restarts",
 	} {
 		if !strings.HasPrefix(got.Warnings[i], want) {

@@ -21,7 +21,8 @@ import (
 //	  - {name: development, namespaces: {matchLabels: {tier: development}}}
 //	  - {name: production, approval: Required, steps: ["1%", "10%", "100%"], bake: 1h}
 //
-// A VM that runs gets values that need a restart when its author restarts it.
+// A VM that runs gets values that need a restart when its author restarts it or, with restart:
+// Rolling, when the rollout does.
 //
 // +kubebuilder:object:root=true
 // +kubebuilder:subresource:status
@@ -203,6 +204,7 @@ type RolloutWave struct {
 	Steps []string `json:"steps,omitempty"`
 
 	// bake is how long a step waits, after its last VM was updated, before the next one begins.
+	// After a failure it waits as long again.
 	// Default: 0s.
 	//
 	// +optional
@@ -304,8 +306,8 @@ type PresetRolloutStatus struct {
 	// +kubebuilder:validation:MaxItems=20
 	Failures []RolloutFailure `json:"failures,omitempty"`
 
-	// conditions contain Progressing: True with reason Updating or Baking; False with reason
-	// Complete, Paused, WaitingForApproval, Failed, Aborted or Invalid.
+	// conditions contain Progressing: True with reason Updating, Baking or Aborting; False with
+	// reason Complete, Paused, WaitingForApproval, Failed, Aborted or Invalid.
 	//
 	// +optional
 	// +listType=map

@@ -102,7 +102,7 @@ func (p *planPrinter) withoutRecord(raw []byte) string {
 func (p *planPrinter) print(plan *fleet.Plan) error {
 	switch p.output {
 	case "rollout":
-		return printProposedRollout(p.streams, p.proposed, plan.Restart)
+		return printProposedRollout(p.streams, p.proposed)
 	case "json":
 		return printJSON(p.out, newPlanned(plan))
 	case "markdown":

@@ -9,8 +9,7 @@ import (
 )
 
 // printProposedRollout prints a PresetRollout, with notes about the VMs that its steps reach.
-// Restart counts the running VMs that need one.
-func printProposedRollout(s streams, p *simulate.ProposedRollout, restart int) error {
+func printProposedRollout(s streams, p *simulate.ProposedRollout) error {
 	if p == nil {
 		note(s, []string{"there is nothing to roll out: no cluster preset changes, or those that change are in a PresetRollout already"})
 		return nil
@@ -33,10 +32,17 @@ func printProposedRollout(s streams, p *simulate.ProposedRollout, restart int) e
 		return err
 	}
 	notes := []string{"VMs that change: " + strings.Join(reached, ", ")}
-	if restart > 0 {
-		notes = append(notes, fmt.Sprintf("%s would need a restart: with restart: Rolling, the rollout restarts them", counted(restart, "running VM")))
+	if p.Restarts > 0 {
+		notes = append(notes, fmt.Sprintf("%s would need a restart: with restart: Rolling, the rollout restarts those that are not paused", counted(p.Restarts, "running VM")))
 	}
 	note(s, notes)
-	_, err = fmt.Fprintf(s.out, "# Apply this first, and the changed presets when it is Complete.\n%s", text)
+	var then []string
+	if p.HasNew {
+		then = append(then, "then the new presets: it is Invalid until they exist")
+	}
+	if p.HasOld {
+		then = append(then, "and the changed presets when it is Complete")
+	}
+	_, err = fmt.Fprintf(s.out, "# Apply this first, %s.\n%s", strings.Join(then, ", "), text)
 	return err
 }

@@ -131,6 +131,9 @@ func orderOf(action string, r *v1alpha1.PresetRollout) (order, error) {
 	case "pause":
 		return order{map[string]any{v1alpha1.AnnotationRolloutPaused: "true"}, "paused"}, nil
 	case "resume":
+		if r.Annotations[v1alpha1.AnnotationRolloutPaused] == "" {
+			return order{}, fmt.Errorf("PresetRollout %s is not paused: its state is %s", r.Name, reason)
+		}
 		return order{map[string]any{v1alpha1.AnnotationRolloutPaused: nil}, "resumed"}, nil
 	case "approve":
 		wave := waitingWave(r)
@@ -141,6 +144,9 @@ func orderOf(action string, r *v1alpha1.PresetRollout) (order, error) {
 	}
 	if !slices.ContainsFunc(r.Status.Presets, func(p v1alpha1.RolloutPreset) bool { return p.Stable != p.Target }) {
 		return order{}, fmt.Errorf("PresetRollout %s rolls no change out that could be aborted: its state is %s", r.Name, reason)
+	}
+	if r.Status.Aborted {
+		return order{}, fmt.Errorf("PresetRollout %s is aborted already: its state is %s", r.Name, reason)
 	}
 	return order{
 		map[string]any{v1alpha1.AnnotationRolloutAborted: r.Status.Target, v1alpha1.AnnotationRolloutPaused: nil}, "aborted: VMs get the stable revision again",
@@ -240,7 +246,7 @@ func rolloutLine(r *v1alpha1.PresetRollout) string {
 	if st.Selected != nil {
 		out += fmt.Sprintf(": %s of %s VMs updated, %s held, %s failed", shownCount(r, st.Updated), shownCount(r, st.Selected), shownCount(r, st.Held), shownCount(r, st.Failed))
 		if n := ptr.Deref(st.Waiting, 0); n > 0 {
-			out += fmt.Sprintf(", %d wait for a restart", n)
+			out += fmt.Sprintf(", %d wait for a restart, or to be ready", n)
 		}
 	}
 	return out
@@ -267,7 +273,7 @@ func printRollout(s streams, r *v1alpha1.PresetRollout) error {
 		}
 	}
 	if n := ptr.Deref(r.Status.Waiting, 0); n > 0 {
-		fmt.Fprintf(&text, "%d of the updated VMs wait for a restart\n", n)
+		fmt.Fprintf(&text, "%d of the updated VMs wait for a restart, or to be ready\n", n)
 	}
 	for _, f := range r.Status.Failures {
 		fmt.Fprintf(&text, "%s/%s: %s\n", f.Namespace, f.Name, oneLine(f.Message))

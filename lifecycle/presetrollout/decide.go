@@ -157,10 +157,7 @@ func advance(spec *v1alpha1.PresetRolloutSpec, before *v1alpha1.PresetRolloutSta
 		reach(out, "", "")
 		return enter(spec, out, 0, wanted)
 	}
-	left := bakeOf(&spec.Waves[wave])
-	if out.BakesSince != nil {
-		left -= now.Sub(out.BakesSince.Time)
-	}
+	left := bakeOf(&spec.Waves[wave], out.BakesSince, now)
 	isBaking := out.BakesSince != nil && left > 0 // owners restart VMs then, too
 	if next, done := work(spec, out, of, restarts && !isBaking); !done {
 		if of.pending() > 0 || next.reason == reasonFailed {
@@ -181,11 +178,15 @@ func advance(spec *v1alpha1.PresetRolloutSpec, before *v1alpha1.PresetRolloutSta
 	return enter(spec, out, wave+1, wanted)
 }
 
-func bakeOf(w *v1alpha1.RolloutWave) time.Duration {
-	if w.Bake == nil {
+// bakeOf returns how long a step has to bake; nil for one that has not begun to.
+func bakeOf(w *v1alpha1.RolloutWave, since *metav1.Time, now time.Time) time.Duration {
+	switch {
+	case w.Bake == nil:
 		return 0
+	case since == nil:
+		return w.Bake.Duration
 	}
-	return w.Bake.Duration
+	return w.Bake.Duration - now.Sub(since.Time)
 }
 
 // undo takes VMs back. When that is done, those that need a restart later, or fail, do so for other

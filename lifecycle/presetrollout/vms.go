@@ -132,8 +132,8 @@ func isReached(of *presets.Rollout, r *v1alpha1.PresetRollout, in presets.Namesp
 	return (!isRecorded || hasNewPreset(status)) && isUnfinished(r.UID, status.Presets, stamp[strings.LastIndex(stamp, "/")+1:])
 }
 
-// isUnfinished reports whether a target is, or may be, that of an earlier change that did not become
-// stable.
+// isUnfinished reports whether a target is, or may be, that of an earlier change that did not
+// become stable.
 func isUnfinished(rollout types.UID, all []v1alpha1.RolloutPreset, target string) bool {
 	left := maxUnfinished
 	earlier := slices.Clone(all)

@@ -57,6 +57,11 @@ a removed volume:
 an added interface:
   domain.devices.interfaces: [{name: default, masquerade: {}}, {name: more, bridge: {}}]
   networks: [{name: default, pod: {}}, {name: more, multus: {networkName: more}}]
+memory up to the default maximum: {domain.memory.guest: 4Gi}
+memory above the default maximum: {domain.memory.guest: 8Gi}
+memory in a part of a block: {domain.memory.guest: 1025Mi}
+sockets up to the default maximum: {domain.cpu.sockets: 4}
+sockets above the default maximum: {domain.cpu.sockets: 8}
 another binding:
   domain.devices.interfaces: [{name: default, bridge: {}}]
 a removed interface:
