@@ -121,7 +121,7 @@ func (s *story) restarts(name string, changes []*fieldChange) map[*fieldChange]b
 	out := map[*fieldChange]bool{}
 	running := ""
 	for i, c := range changes {
-		if running == "" {
+		if _, addsSockets := c.values["domain.cpu.sockets"]; addsSockets || running == "" { // KubeVirt adds none to a VM that migrates
 			running = fmt.Sprintf("%s-%d", name, i)
 			s.run(running, c)
 		}
