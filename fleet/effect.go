@@ -36,6 +36,17 @@ var (
 )
 
 var (
+	// memoryRequests are the fields from which KubeVirt takes the memory of a guest, the first one
+	// first.
+	memoryRequests = []provenance.Path{
+		provenance.Of("spec", "template", "spec", "domain", "resources", "requests", "memory"),
+		provenance.Of("spec", "template", "spec", "domain", "resources", "limits", "memory"),
+	}
+	// fixedMemory are fields of guests to which KubeVirt adds no memory.
+	fixedMemory = []provenance.Path{
+		provenance.Of("spec", "template", "spec", "domain", "launchSecurity"), provenance.Of("spec", "template", "spec", "domain", "cpu", "realtime"),
+		provenance.Of("spec", "template", "spec", "domain", "cpu", "numa", "guestMappingPassthrough"),
+	}
 	templates = []provenance.Path{
 		provenance.Of("spec", "template"), provenance.Of("spec", "instancetype"), provenance.Of("spec", "preference"),
 	}
@@ -60,28 +71,41 @@ const (
 // rollout describes what KubeVirt changes on a running VMI. It adds sockets and memory up to the
 // limits of the VMI, but never removes them. It changes no field that a preset sets at launch.
 type rollout struct {
-	updates              Updates
-	plugs                plugs
-	arm                  bool
-	maxSockets, maxGuest any
-	request              any // of memory, which is the guest's if it has none of its own
+	updates Updates
+	plugs   plugs
+	// sizes are fields beneath spec.template.spec.domain after the change.
+	sizes map[string]int64
+	// architecture of the VM; nil for the default.
+	architecture any
+	// fixed is true for guests to which KubeVirt adds no memory.
+	fixed bool
+	// request of memory before the change, which is the guest's if it has none of its own.
+	request any
 	// disks has the paths of the elements of dataVolumeTemplates that are there before.
 	disks map[string]bool
 }
 
 func newRollout(updates Updates, before []presets.Origin, after map[string]presets.Origin) rollout {
 	const spec = "spec.template.spec."
-	out := rollout{
-		updates, plugs{}, after[spec+"architecture"].Value == "arm64", after[spec+"domain.cpu.maxSockets"].Value, after[spec+"domain.memory.maxGuest"].Value,
-		after[spec+"domain.resources.requests.memory"].Value, map[string]bool{},
+	out := rollout{updates: updates, sizes: map[string]int64{}, architecture: after[spec+"architecture"].Value, disks: map[string]bool{}}
+	for _, name := range []string{"cpu.cores", "cpu.threads", "cpu.maxSockets", "memory.maxGuest"} {
+		out.sizes[name] = quantityOf(after[spec+"domain."+name].Value)
 	}
 	if updates != NoUpdates {
 		out.plugs = newPlugs(before, after)
 	}
+	requests := map[string]any{}
 	for _, o := range before {
-		if o.Path.HasPrefix(disks) && len(o.Path) > len(disks) {
+		switch {
+		case o.Path.HasPrefix(disks) && len(o.Path) > len(disks):
 			out.disks[diskOf(o.Path)] = true
+		case slices.ContainsFunc(memoryRequests, o.Path.Equal):
+			requests[o.Path.String()] = o.Value
 		}
+		out.fixed = out.fixed || slices.ContainsFunc(fixedMemory, o.Path.HasPrefix)
+	}
+	for _, p := range slices.Backward(memoryRequests) {
+		out.request = cmp.Or(requests[p.String()], out.request)
 	}
 	return out
 }
@@ -127,6 +151,8 @@ func (r rollout) diskEffect(path provenance.Path) Effect {
 const (
 	// hotplugRatio is the ratio of the default maximum to the first size of a VMI.
 	hotplugRatio = 4
+	// maxCPUs is the default maximum of vCPUs.
+	maxCPUs = 512
 	// minGuest is the least memory of a guest to which KubeVirt adds memory, in multiples of
 	// memoryBlock. Both are in bytes.
 	minGuest, memoryBlock = 1 << 30, 2 << 20
@@ -136,25 +162,34 @@ const (
 func (r rollout) hotplugs(path provenance.Path, before, after any) bool {
 	switch {
 	case path.HasPrefix(sockets):
-		return !r.arm && grows(cmp.Or(before, any(1)), after, r.maxSockets, 1, 1)
+		return r.addsSockets(max(quantityOf(before), 1), quantityOf(after))
 	case path.HasPrefix(guestMemory):
-		return grows(cmp.Or(before, r.request), after, r.maxGuest, minGuest, memoryBlock)
+		return r.addsMemory(quantityOf(cmp.Or(before, r.request)), quantityOf(after))
 	}
 	return true
 }
 
-// grows reports whether a quantity that is not less than the least grows to a multiple of the unit,
-// up to a limit; nil for the default one.
-func grows(before, after, limit any, least, unit int64) bool {
-	was, err := resource.ParseQuantity(fmt.Sprint(before))
-	is, wrong := resource.ParseQuantity(fmt.Sprint(after))
-	if err != nil || wrong != nil || was.Value() < least || was.Value()%unit+is.Value()%unit > 0 || is.Cmp(was) <= 0 {
+func (r rollout) addsSockets(was, is int64) bool {
+	most := r.sizes["cpu.maxSockets"]
+	if most == 0 {
+		perSocket := max(r.sizes["cpu.cores"], 1) * max(r.sizes["cpu.threads"], 1)
+		most = max(was, min(hotplugRatio*was, maxCPUs/perSocket))
+	}
+	return r.architecture != "arm64" && is > was && is <= most
+}
+
+func (r rollout) addsMemory(was, is int64) bool {
+	if isAMD64 := r.architecture == nil || r.architecture == "amd64"; r.fixed || !isAMD64 || was < minGuest || was%memoryBlock+is%memoryBlock > 0 {
 		return false
 	}
-	most, err := resource.ParseQuantity(fmt.Sprint(limit))
+	return is > was && is <= cmp.Or(r.sizes["memory.maxGuest"], hotplugRatio*was)
+}
+
+// quantityOf reads a quantity; 0 if there is none.
+func quantityOf(v any) int64 {
+	q, err := resource.ParseQuantity(fmt.Sprint(v))
 	if err != nil {
-		most = *resource.NewQuantity(was.Value(), was.Format)
-		most.Mul(hotplugRatio)
+		return 0
 	}
-	return is.Cmp(most) <= 0
+	return q.Value()
 }

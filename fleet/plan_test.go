@@ -36,6 +36,9 @@ func TestChanges(t *testing.T) {
 		sockets = "spec.template.spec.domain.cpu.sockets"
 		memory  = "spec.template.spec.domain.memory.guest"
 		request = "spec.template.spec.domain.resources.requests.memory"
+		limit   = "spec.template.spec.domain.resources.limits.memory"
+		cores   = "spec.template.spec.domain.cpu.cores"
+		sev     = "spec.template.spec.domain.launchSecurity.sev"
 		arch    = "spec.template.spec.architecture"
 		nic     = "spec.template.spec.domain.devices.interfaces[more]."
 		net     = "spec.template.spec.networks[more]."
@@ -60,6 +63,10 @@ func TestChanges(t *testing.T) {
 		"a small guest":              {fields{memory: "512Mi"}, fields{memory: "1Gi"}, []fleet.Effect{fleet.EffectRestart}},
 		"a part of a block":          {fields{memory: "1Gi"}, fields{memory: "1025Mi"}, []fleet.Effect{fleet.EffectRestart}},
 		"more than the request":      {fields{request: "1Gi"}, fields{request: "1Gi", memory: "2Gi"}, []fleet.Effect{fleet.EffectMigration}},
+		"an encrypted guest":         {fields{memory: "1Gi", sev: map[string]any{}}, fields{memory: "2Gi", sev: map[string]any{}}, []fleet.Effect{fleet.EffectRestart}},
+		"memory of ARM":              {fields{memory: "1Gi", arch: "arm64"}, fields{memory: "2Gi", arch: "arm64"}, []fleet.Effect{fleet.EffectRestart}},
+		"more than the limit":        {fields{limit: "1Gi"}, fields{limit: "1Gi", memory: "2Gi"}, []fleet.Effect{fleet.EffectMigration}},
+		"more vCPUs than 512":        {fields{sockets: int64(40), cores: int64(4)}, fields{sockets: int64(150), cores: int64(4)}, []fleet.Effect{fleet.EffectRestart}},
 		"many sockets":               {fields{sockets: int64(1)}, fields{sockets: int64(8)}, []fleet.Effect{fleet.EffectRestart}},
 		"another spelling":           {fields{memory: "4Gi"}, fields{memory: "4096Mi"}, nil},
 		"an added network":           {fields{}, fields{nic + "name": "more", nic + "bridge": map[string]any{}, net + "name": "more", net + "multus.networkName": "a"}, []fleet.Effect{fleet.EffectMigration, fleet.EffectMigration, fleet.EffectMigration, fleet.EffectMigration}},

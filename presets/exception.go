@@ -94,11 +94,15 @@ func (s *Snapshot) WithExceptions(exceptions []*Exception, now func() time.Time)
 }
 
 // MissingPresets warns about presets that spec.presets of an exception or a rollout names, and that
-// do not exist.
+// do not exist or are invalid.
 func (s *Snapshot) MissingPresets(namespace string, refs []string) []string {
 	var out []string
 	for i, ref := range refs {
-		if _, ok := s.Lookup(namespace, ref); !ok && !s.broken[ParseRef(namespace, ref)] {
+		switch _, ok := s.Lookup(namespace, ref); {
+		case ok:
+		case s.broken[ParseRef(namespace, ref)]:
+			out = append(out, fmt.Sprintf("spec.presets[%d]: preset %q is invalid: see its status", i, ref))
+		default:
 			out = append(out, fmt.Sprintf("spec.presets[%d]: preset %q does not exist%s", i, ref, s.suggestion(namespace, ref)))
 		}
 	}

@@ -15,8 +15,8 @@ import (
 
 // Sparsify leaves out every leaf of a new object that a create does not need: a create of the
 // manifest gives the same object, but not without one more leaf. It also returns that object,
-// without its record. The request is that of the full object. The error is a *Rejection if that is
-// rejected, or a *Malformed.
+// without its record; nil if presets overrule or remove a leaf. The request is that of the full
+// object. The error is a *Rejection if that is rejected, or a *Malformed.
 func (e *Engine) Sparsify(ctx context.Context, s *Snapshot, req Request) (out *Sparse, expanded map[string]any, err error) {
 	x, err := e.sparsifier(ctx, s, req)
 	if err != nil {
@@ -28,6 +28,9 @@ func (e *Engine) Sparsify(ctx context.Context, s *Snapshot, req Request) (out *S
 			return nil, nil, err
 		}
 		if len(x.leftOut) == before {
+			if x.overrules {
+				return x.result(), nil, nil
+			}
 			return x.result(), x.asSent(x.expanded), nil
 		}
 		if err := x.begin(ctx); err != nil {
@@ -79,6 +82,7 @@ type sparsifier struct {
 	authors   []Leaf          // others, which neither a preset nor the platform may give
 	leftOut   map[string]bool // their paths
 	want      map[string]Leaf // of the expanded object, by path
+	overrules bool            // one of the leaves of the full object is another one there, or none
 	expanded  map[string]any
 	matched   []*Compiled      // the presets that match it
 	smallest  map[string]any   // the manifest up to now
@@ -93,7 +97,9 @@ func (x *sparsifier) list() {
 	names := x.full.names()
 	all := leavesByPath(x.full.root)
 	for _, path := range slices.Sorted(maps.Keys(all)) {
-		switch leaf := all[path]; {
+		leaf := all[path]
+		x.overrules = x.overrules || !tree.Equal(leaf.Value, x.want[path].Value)
+		switch {
 		case slices.ContainsFunc(names, leaf.Path.HasPrefix):
 		case x.mayBeGiven(leaf):
 			x.leaves = append(x.leaves, leaf)
@@ -109,24 +115,17 @@ func (x *sparsifier) mayBeGiven(leaf Leaf) bool {
 	_, stays := x.want[leaf.Path.String()]
 	isMarked := x.full.sentVMI != nil && isMetadata(leaf.Path) // VirtualMachineInstancePresets mark VMIs
 	isElsewhere := len(x.request.Owner) > 0 || len(x.snapshot.rollouts) > 0
-	return !stays || isMarked || isElsewhere || isInKey(leaf.Path) || x.snapshot.mayGive(leaf.Path)
+	return !stays || isMarked || isElsewhere || keyed(leaf.Path) != nil || x.snapshot.hasField(leaf.Path)
 }
 
-// mayGive reports whether any preset, or the platform, has a field at p, above or beneath it.
-func (s *Snapshot) mayGive(p provenance.Path) bool {
-	has := func(c *Compiled) bool { return c.defaults.meets(p) || c.overrides.meets(p) }
-	return platformFields.meets(p) || slices.ContainsFunc(s.all, has)
-}
-
-// isInKey reports whether a field is in the key of its element.
-func isInKey(p provenance.Path) bool {
-	for i, s := range p {
-		isKey := func(k vmschema.ListKey) bool { return k.Field == p[i+1:].String() }
-		if s.Kind == provenance.Element && slices.ContainsFunc(vmschema.VM().At(p[:i]).Keys, isKey) {
-			return true
-		}
+// hasField reports whether the platform sets a field at p, above or beneath it, or a preset sets or
+// requires one.
+func (s *Snapshot) hasField(p provenance.Path) bool {
+	isRequired := func(r rule) bool { return r.path.HasPrefix(p) || p.HasPrefix(r.path) }
+	has := func(c *Compiled) bool {
+		return c.defaults.meets(p) || c.overrides.meets(p) || slices.ContainsFunc(c.requires, isRequired)
 	}
-	return false
+	return platformFields.meets(p) || slices.ContainsFunc(s.all, has)
 }
 
 // names are the fields that name an object and its type.
@@ -341,7 +340,11 @@ func (x *sparsifier) create(ctx context.Context, manifest map[string]any) (*expa
 		return nil, err
 	}
 	x.apply(out)
-	return out, out.verdict()
+	if err := cmp.Or(out.verdict(), out.annotate()); err != nil {
+		return nil, err
+	}
+	out.dropProvenance(provenance.New())
+	return out, nil
 }
 
 // manifest returns the rest of the full object.

@@ -124,14 +124,7 @@ func (c *Cluster) Inspect(ctx context.Context, m VM) *Inspection {
 		report(outdated)
 	}
 	if err == nil {
-		out.Plan, err = c.plan(ctx, m, v.stored, nil)
-		if c.standalone() {
-			report(err)
-		} else { // KubeVirt renders it in another way
-			for _, i := range issuesOf(m.Where, err) {
-				out.Notes = append(out.Notes, "no domain: "+i.Problem.String())
-			}
-		}
+		report(out.render(ctx, c, m, v.stored))
 	}
 	if out.Object == nil && out.Explanation != nil && out.Explanation.Result != nil {
 		out.Object = out.Explanation.Result.Object()
@@ -140,4 +133,20 @@ func (c *Cluster) Inspect(ctx context.Context, m VM) *Inspection {
 		out.Object = c.asSent(m, out.Object)
 	}
 	return out
+}
+
+// render adds the domain of a valid VM as a cluster would store it. In mode addon, KubeVirt renders
+// it in another way, so what virtwright cannot render is a note.
+func (x *Inspection) render(ctx context.Context, c *Cluster, m VM, stored []byte) error {
+	vmi, err := c.launched(ctx, m, stored)
+	if err != nil {
+		return m.rejection(err)
+	}
+	if x.Plan, err = c.domainOf(m, vmi, nil); c.standalone() {
+		return err
+	}
+	for _, i := range issuesOf(m.Where, err) {
+		x.Notes = append(x.Notes, "no domain: "+i.Problem.String())
+	}
+	return nil
 }

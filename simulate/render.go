@@ -38,16 +38,16 @@ func (c *Cluster) Plan(ctx context.Context, m VM, stated *StatedFacts) (plan *do
 			return nil, nil, cmp.Or(err, m.rejected(v.Problems))
 		}
 	}
-	plan, err = c.plan(ctx, m, raw, stated)
+	vmi, err := c.launched(ctx, m, raw)
+	if err != nil {
+		return nil, nil, m.rejection(err)
+	}
+	plan, err = c.domainOf(m, vmi, stated)
 	return plan, warnings, err
 }
 
-// plan renders the domain of a valid VM as a cluster would store it.
-func (c *Cluster) plan(ctx context.Context, m VM, raw []byte, stated *StatedFacts) (*domain.Plan, error) {
-	vmi, err := c.launched(ctx, m, raw)
-	if err != nil {
-		return nil, m.rejection(err)
-	}
+// domainOf renders the domain of a VM with a valid VMI.
+func (c *Cluster) domainOf(m VM, vmi *kubevirtv1.VirtualMachineInstance, stated *StatedFacts) (*domain.Plan, error) {
 	switch uid := m.entry.meta.UID; {
 	case m.Kind == presets.VirtualMachineInstance:
 		vmi.UID = uid // a new VMI has none, but paths in its domain contain it

@@ -5,7 +5,6 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
-	"reflect"
 	"slices"
 
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
@@ -52,14 +51,14 @@ func (c *Cluster) sparsify(ctx context.Context, m VM) (full VM, out *presets.Spa
 		return full, nil, nil, err
 	}
 	got, err := c.admitted(ctx, sparse)
-	if err == nil && tree.Equal(expanded, got) {
+	if err == nil && expanded != nil && tree.Equal(expanded, got) {
 		return full, out, got, nil
 	}
 	stored, rejected := c.admitted(ctx, full)
 	switch {
 	case rejected != nil:
 		return full, nil, nil, rejected
-	case err == nil && !reflect.DeepEqual(stored, got): // the engine alone does not see this
+	case err == nil && !tree.Equal(stored, got): // the engine alone does not see this
 		err = errors.New("its sparse manifest expands to something else")
 	}
 	if err != nil {

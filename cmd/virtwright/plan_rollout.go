@@ -33,16 +33,16 @@ func printProposedRollout(s streams, p *simulate.ProposedRollout) error {
 	}
 	notes := []string{"VMs that change: " + strings.Join(reached, ", ")}
 	if p.Restarts > 0 {
-		notes = append(notes, fmt.Sprintf("%s would need a restart: with restart: Rolling, the rollout restarts those that are not paused", counted(p.Restarts, "running VM")))
+		notes = append(notes, fmt.Sprintf("%s would need a restart: with restart: Rolling, the rollout restarts those that are neither paused nor Once", counted(p.Restarts, "running VM")))
 	}
 	note(s, notes)
-	var then []string
-	if p.HasNew {
-		then = append(then, "then the new presets: it is Invalid until they exist")
+	order := "# Apply this first, and the changed presets when it is Complete."
+	switch {
+	case p.HasNew && p.HasOld:
+		order = "# Apply this first, then the new presets. Apply the changed ones when it is Complete."
+	case p.HasNew:
+		order = "# Apply this first, then the new presets. Until they exist, its state is Invalid."
 	}
-	if p.HasOld {
-		then = append(then, "and the changed presets when it is Complete")
-	}
-	_, err = fmt.Fprintf(s.out, "# Apply this first, %s.\n%s", strings.Join(then, ", "), text)
+	_, err = fmt.Fprintf(s.out, "%s\n%s", order, text)
 	return err
 }

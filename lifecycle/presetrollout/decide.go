@@ -160,7 +160,7 @@ func advance(spec *v1alpha1.PresetRolloutSpec, before *v1alpha1.PresetRolloutSta
 	left := bakeOf(&spec.Waves[wave], out.BakesSince, now)
 	isBaking := out.BakesSince != nil && left > 0 // owners restart VMs then, too
 	if next, done := work(spec, out, of, restarts && !isBaking); !done {
-		if of.pending() > 0 || next.reason == reasonFailed {
+		if next.reason == reasonFailed {
 			out.BakesSince = nil
 		}
 		return out, next

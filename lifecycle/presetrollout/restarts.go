@@ -213,7 +213,7 @@ func isRestartable(r *v1alpha1.PresetRollout, vm *partialobject.VirtualMachine) 
 // addRunning counts a VM that was updated and should run. It waits for a restart, or to be ready,
 // if the rollout restarts VMs.
 func (c *Controller) addRunning(to *vms, r *v1alpha1.PresetRollout, vm *partialobject.VirtualMachine, failed failure) {
-	needs, isJudged := needsRestart(vm), vm.Status.DesiredGeneration >= vm.Generation
+	needs, isJudged := needsRestart(vm), isJudged(vm)
 	if !isRestartable(r, vm) {
 		switch {
 		case needs:
@@ -242,6 +242,11 @@ func (c *Controller) addRunning(to *vms, r *v1alpha1.PresetRollout, vm *partialo
 	if needs && isJudged && !isRestarting && !c.Clock.Now().Before(failed.retry) {
 		to.restarts = append(to.restarts, candidate{keyOf(vm), vm.Status.Ready, down != "", hasFailed})
 	}
+}
+
+// isJudged reports whether it is known if a VM needs a restart. One without a VMI does not.
+func isJudged(vm *partialobject.VirtualMachine) bool {
+	return vm.Status.DesiredGeneration >= vm.Generation || !vm.Status.Created
 }
 
 // problem returns why a VM has failed: the answer to its restart, or why it is down, unless a

@@ -267,14 +267,25 @@ func (c *Controller) update(ctx context.Context, r *v1alpha1.PresetRollout, reac
 		if waited, does := reached.waited[key]; does { // the mark of another rollout must not get lost
 			annotations[v1alpha1.AnnotationRolloutWaited], meta["resourceVersion"] = waited.value, waited.version
 		}
-		patch, err := json.Marshal(map[string]any{"metadata": meta})
-		if err != nil {
-			return fmt.Errorf("cannot write a patch: %w", err)
-		}
-		vm := &metav1.PartialObjectMetadata{ObjectMeta: metav1.ObjectMeta{Namespace: key.Namespace, Name: key.Name}}
-		vm.SetGroupVersionKind(kubevirtv1.VirtualMachineGroupVersionKind)
-		return c.Client.Patch(ctx, vm, client.RawPatch(types.MergePatchType, patch))
+		return c.patch(ctx, key, meta)
 	})
+}
+
+// isMutated reports whether the mutating webhook gets the updates of VMs. Without it, an update
+// would bring the stamp of a change without the change. So an unknown stamp must be rejected.
+func (c *Controller) isMutated(ctx context.Context, vm types.NamespacedName, stamp string) bool {
+	unknown := map[string]any{"annotations": map[string]any{v1alpha1.AnnotationRolledOut: stamp + "/unknown"}}
+	return c.patch(ctx, vm, unknown, client.DryRunAll) != nil
+}
+
+func (c *Controller) patch(ctx context.Context, vm types.NamespacedName, metadata map[string]any, how ...client.PatchOption) error {
+	patch, err := json.Marshal(map[string]any{"metadata": metadata})
+	if err != nil {
+		return fmt.Errorf("cannot write a patch: %w", err)
+	}
+	out := &metav1.PartialObjectMetadata{ObjectMeta: metav1.ObjectMeta{Namespace: vm.Namespace, Name: vm.Name}}
+	out.SetGroupVersionKind(kubevirtv1.VirtualMachineGroupVersionKind)
+	return c.Client.Patch(ctx, out, client.RawPatch(types.MergePatchType, patch), how...)
 }
 
 // each does something to a batch of VMs. It stops when the rollout changes.

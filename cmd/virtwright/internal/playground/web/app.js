@@ -201,7 +201,7 @@ const commands = {
 // command returns the command for the selected tab, with the texts of the editors in files; "" if
 // they have only comments.
 function command() {
-  const isEmpty = (text) => !text.replace(/^\s*(#.*|---.*)?$/gm, "").trim();
+  const isEmpty = (text) => !text.replace(/^\s*(---\s*)?(#.*)?$/gm, "").trim();
   const files = Object.entries(editors).filter(([, { text }]) => !isEmpty(text)).map(([name]) => `-f ${name}.yaml`);
   const verb = tabs.selected === "tab-problems" && result.hasTests ? "test" : commands[tabs.selected];
   return files.length ? ["virtwright", verb, ...files, "--mode", byId("mode").value].join(" ") : "";

@@ -70,7 +70,7 @@ export class Result {
     const wrong = (where) => problems.some((problem) => problem.severity === "error" && problem.in === where);
     if (wrong("presets")) return "Rejected presets";
     if (wrong("vm")) return "Rejected";
-    if (more) return `The first ${vms.length} VMs are accepted, ${more} others are not read`;
+    if (more) return `The first ${vms.length} VMs are accepted, the others are not read`;
     return vms.length ? "Accepted" : tests.length ? "" : "No VM";
   }
 
