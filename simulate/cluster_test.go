@@ -236,7 +236,7 @@ func TestInspect(t *testing.T) {
 }
 
 // TestAddonLaunch: the VMI of a VM has the fields of its instancetype and preference. What the
-// renderer cannot do is no problem of the VM.
+// renderer cannot do is no problem of the VM; what a preset rejects at launch is one.
 func TestAddonLaunch(t *testing.T) {
 	const sizes = `
 apiVersion: instancetype.kubevirt.io/v1beta1
@@ -252,7 +252,7 @@ spec: {machine: {preferredMachineType: pc-q35-7.2}}
 	matched := strings.Replace(vm("web", "", ""), "  runStrategy: Halted", "  runStrategy: Halted\n  instancetype: {name: u1}\n  preference: {name: p1}", 1)
 	dumped := strings.Replace(vm("dump", "size: small", ""), "volumes: [", "volumes: [{name: md, memoryDump: {claimName: x}}, ", 1)
 	settings := simulate.Settings{Engine: &presets.Engine{}, Rules: &validation.Config{Addon: true, Architecture: "amd64"}, Namespace: "lab"}
-	cluster, issues := simulate.Open(t.Context(), objects(t, size, sizes, matched, dumped), settings)
+	cluster, issues := simulate.Open(t.Context(), objects(t, size, sizes, strings.Replace(noRNG, "{forbid", "{applyAt: Launch, forbid", 1), matched, dumped, vm("late", "size: small", "rng: {}")), settings)
 	if len(issues) > 0 {
 		t.Fatal(issues)
 	}
@@ -266,5 +266,9 @@ spec: {machine: {preferredMachineType: pc-q35-7.2}}
 	}
 	if dump.Plan != nil || len(dump.Issues) > 0 || len(dump.Notes) == 0 {
 		t.Errorf("plan %v, issues %v, notes %q", dump.Plan, dump.Issues, dump.Notes)
+	}
+	late := cluster.Inspect(t.Context(), cluster.VMs[2])
+	if late.Plan != nil || !slices.ContainsFunc(late.Issues, func(i simulate.Issue) bool { return !i.Warning && strings.Contains(i.Message, "no random numbers") }) {
+		t.Errorf("plan %v, issues %v", late.Plan, late.Issues)
 	}
 }

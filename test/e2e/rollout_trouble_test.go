@@ -39,6 +39,22 @@ var _ = Describe("A PresetRollout over many VMs", func() {
 		s.allWrittenOnce(first + rest)
 	})
 
+	It("updates no VM while API servers do not call the mutating webhook", func() {
+		s := newStory()
+		size := s.fleet(map[string]int{"all": first}, "{name: all}")
+		mutates := func() bool { return at(s.tryOut(inWave("probe", "all")), record) != nil }
+		without("mutatingwebhookconfigurations", func() {
+			Eventually(mutates).Should(BeFalse())
+			s.edit(size, memoryOf("2Gi"))
+			Eventually(s.rolloutState).Should(Equal("Failed all 100%"))
+			Expect(s.condition(s.get(presetRollout, s.ns), "Progressing")).To(ContainSubstring("mutating webhooks"))
+			Expect(s.sizes()).To(Equal(map[string]int{"1Gi": first}))
+		})
+		Eventually(mutates).Should(BeTrue())
+		Eventually(s.rolloutState).Should(HavePrefix("Complete"))
+		Expect(s.sizes()).To(Equal(map[string]int{"2Gi": first}))
+	})
+
 	It("continues after the API server was away, and updates each VM once", func() {
 		ownManager()
 		s := newStory()
