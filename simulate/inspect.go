@@ -146,7 +146,7 @@ func (x *Inspection) render(ctx context.Context, c *Cluster, m VM, stored []byte
 		return err
 	}
 	for _, i := range issuesOf(m.Where, err) {
-		x.Notes = append(x.Notes, "no domain: "+i.Problem.String())
+		x.Notes = append(x.Notes, "no domain: "+i.String())
 	}
 	return nil
 }
