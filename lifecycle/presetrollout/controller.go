@@ -137,9 +137,7 @@ func (c *Controller) proceed(ctx context.Context, before, r *v1alpha1.PresetRoll
 	status, next := advance(&r.Spec, &r.Status, reached.counts, wanted, c.Clock.Now())
 	r.Status = *status
 	budgets := presets.ApplyingBudgets(r.Spec.Budgets, c.Clock.Now())
-	if next.update && len(reached.due) > 0 && !c.isMutated(ctx, reached.due[0], reached.stamp) {
-		next = step{reason: reasonFailed, message: "the API server does not send updates of VMs to this version of virtwright: see its mutating webhooks"}
-	}
+	next = c.possible(ctx, next, reached)
 	picked, isFrozen := reached.fleet.choose(&next, budgets, reached.restarts)
 	if isActive(&before.Status) && (!isActive(status) || status.Wave == before.Status.Wave && status.Step == before.Status.Step) {
 		reached.report(&r.Status)

@@ -271,11 +271,15 @@ func (c *Controller) update(ctx context.Context, r *v1alpha1.PresetRollout, reac
 	})
 }
 
-// isMutated reports whether the mutating webhook gets the updates of VMs. Without it, an update
-// would bring the stamp of a change without the change. So an unknown stamp must be rejected.
-func (c *Controller) isMutated(ctx context.Context, vm types.NamespacedName, stamp string) bool {
-	unknown := map[string]any{"annotations": map[string]any{v1alpha1.AnnotationRolledOut: stamp + "/unknown"}}
-	return c.patch(ctx, vm, unknown, client.DryRunAll) != nil
+// possible returns the step, or a failed one if it updates VMs and the mutating webhook does not get
+// updates: these would bring the stamp of a change without the change. So the API server must
+// reject an unknown stamp.
+func (c *Controller) possible(ctx context.Context, next step, reached vms) step {
+	unknown := map[string]any{"annotations": map[string]any{v1alpha1.AnnotationRolledOut: reached.stamp + "/unknown"}}
+	if !next.update || len(reached.due) == 0 || c.patch(ctx, reached.due[0], unknown, client.DryRunAll) != nil {
+		return next
+	}
+	return step{reason: reasonFailed, message: "the API server does not send updates of VMs to this version of virtwright: see its mutating webhooks"}
 }
 
 func (c *Controller) patch(ctx context.Context, vm types.NamespacedName, metadata map[string]any, how ...client.PatchOption) error {

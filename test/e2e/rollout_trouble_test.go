@@ -42,7 +42,9 @@ var _ = Describe("A PresetRollout over many VMs", func() {
 	It("updates no VM while API servers do not call the mutating webhook", func() {
 		s := newStory()
 		size := s.fleet(map[string]int{"all": first}, "{name: all}")
-		mutates := func() bool { return at(s.tryOut(strings.Replace(inWave("probe", "all"), "devices:", "memory: {guest: 1Gi}, devices:", 1)), record) != nil }
+		mutates := func() bool {
+			return at(s.tryOut(strings.Replace(inWave("probe", "all"), "devices:", "memory: {guest: 1Gi}, devices:", 1)), record) != nil
+		}
 		without("mutatingwebhookconfigurations", func() {
 			Eventually(mutates).Should(BeFalse())
 			s.edit(size, memoryOf("2Gi"))
