@@ -271,8 +271,8 @@ func (c *Controller) update(ctx context.Context, r *v1alpha1.PresetRollout, reac
 	})
 }
 
-// possible returns the step, or a failed one if it updates VMs and the mutating webhook does not get
-// updates: these would bring the stamp of a change without the change. So the API server must
+// possible returns the step, or a failed one if it updates VMs and the mutating webhook does not
+// get updates: these would bring the stamp of a change without the change. So the API server must
 // reject an unknown stamp.
 func (c *Controller) possible(ctx context.Context, next step, reached vms) step {
 	unknown := map[string]any{"annotations": map[string]any{v1alpha1.AnnotationRolledOut: reached.stamp + "/unknown"}}
