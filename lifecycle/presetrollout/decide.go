@@ -220,7 +220,7 @@ func work(spec *v1alpha1.PresetRolloutSpec, at *v1alpha1.PresetRolloutStatus, of
 		message := fmt.Sprintf("VMs left in wave %s up to %s: %d", at.Wave, at.Step, of.pending())
 		return step{reason: reasonUpdating, message: message, update: true, restart: restarts && !hasFailed}, false
 	case hasFailed:
-		message := fmt.Sprintf("VMs that failed: %d; correct the preset, or the VMs", of.failed)
+		message := fmt.Sprintf("VMs that failed: %d; status.failures says why", of.failed)
 		return step{reason: reasonFailed, message: message, update: true}, false
 	case restarts:
 		message := fmt.Sprintf("VMs of wave %s up to %s that wait for a restart, or to be ready: %d", at.Wave, at.Step, of.restarting)
