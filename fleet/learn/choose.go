@@ -5,7 +5,9 @@ import (
 	"container/heap"
 	"context"
 	"maps"
+	"runtime"
 	"slices"
+	"sync"
 
 	"github.com/virtwright/virtwright/presets/vmschema"
 )
@@ -183,27 +185,46 @@ func has(values map[int]int, path int) bool {
 // sums counts, for each field that all VMs of an extent have, the VMs that a value would save it
 // for, less those that lose the value that a lower choice gives.
 func (c *chooser) sums(extent set, rank int) map[int][]tally {
-	out := map[int][]tally{}
-	for path := range c.common(extent) {
-		var all []tally
-		lost := 0
-		for i := range extent.all {
-			counts := c.classes[i].counts[path]
-			all = append(all, counts...)
-			by := c.given[i][path]
-			switch {
-			case by == nil:
-			case by.rank < rank:
-				lost += numberOf(counts, by.values[path])
-			default:
-				for j := len(all) - len(counts); j < len(all); j++ {
-					all[j].saved = 0
-				}
+	paths := slices.Collect(maps.Keys(c.common(extent)))
+	sums := make([][]tally, len(paths))
+	var workers sync.WaitGroup
+	n := runtime.GOMAXPROCS(0)
+	for first := range min(n, len(paths)) {
+		workers.Go(func() {
+			var buffer []tally
+			for i := first; i < len(paths); i += n {
+				all, lost := c.tallies(buffer[:0], paths[i], extent, rank)
+				sums[i], buffer = summed(all, lost), all
 			}
-		}
-		out[path] = summed(all, lost)
+		})
+	}
+	workers.Wait()
+	out := make(map[int][]tally, len(paths))
+	for i, path := range paths {
+		out[path] = sums[i]
 	}
 	return out
+}
+
+// tallies appends the numbers of all classes of an extent. Lost are the VMs that lose the value of
+// a lower choice.
+func (c *chooser) tallies(to []tally, path int, extent set, rank int) (all []tally, lost int) {
+	all = to
+	for i := range extent.all {
+		counts := c.classes[i].counts[path]
+		all = append(all, counts...)
+		by := c.given[i][path]
+		switch {
+		case by == nil:
+		case by.rank < rank:
+			lost += numberOf(counts, by.values[path])
+		default:
+			for j := len(all) - len(counts); j < len(all); j++ {
+				all[j].saved = 0
+			}
+		}
+	}
+	return all, lost
 }
 
 // summed adds up the numbers of each value. The loss is that of each.
