@@ -42,11 +42,6 @@ var (
 		provenance.Of("spec", "template", "spec", "domain", "resources", "requests", "memory"),
 		provenance.Of("spec", "template", "spec", "domain", "resources", "limits", "memory"),
 	}
-	// fixedMemory are fields of guests to which KubeVirt adds no memory.
-	fixedMemory = []provenance.Path{
-		provenance.Of("spec", "template", "spec", "domain", "launchSecurity"), provenance.Of("spec", "template", "spec", "domain", "cpu", "realtime"),
-		provenance.Of("spec", "template", "spec", "domain", "cpu", "numa", "guestMappingPassthrough"),
-	}
 	templates = []provenance.Path{
 		provenance.Of("spec", "template"), provenance.Of("spec", "instancetype"), provenance.Of("spec", "preference"),
 	}
@@ -102,7 +97,7 @@ func newRollout(updates Updates, before []presets.Origin, after map[string]prese
 		case slices.ContainsFunc(memoryRequests, o.Path.Equal):
 			requests[o.Path.String()] = o.Value
 		}
-		out.fixed = out.fixed || slices.ContainsFunc(fixedMemory, o.Path.HasPrefix)
+		out.fixed = out.fixed || slices.ContainsFunc(presets.FixedMemory, o.Path.HasPrefix)
 	}
 	for _, p := range slices.Backward(memoryRequests) {
 		out.request = cmp.Or(requests[p.String()], out.request)
@@ -148,15 +143,8 @@ func (r rollout) diskEffect(path provenance.Path) Effect {
 	return EffectRestart
 }
 
-const (
-	// hotplugRatio is the ratio of the default maximum to the first size of a VMI.
-	hotplugRatio = 4
-	// maxCPUs is the default maximum of vCPUs.
-	maxCPUs = 512
-	// minGuest is the least memory of a guest to which KubeVirt adds memory, in multiples of
-	// memoryBlock. Both are in bytes.
-	minGuest, memoryBlock = 1 << 30, 2 << 20
-)
+// maxCPUs is KubeVirt's default maximum of vCPUs.
+const maxCPUs = 512
 
 // Only sockets and memory have limits.
 func (r rollout) hotplugs(path provenance.Path, before, after any) bool {
@@ -173,16 +161,16 @@ func (r rollout) addsSockets(was, is int64) bool {
 	most := r.sizes["cpu.maxSockets"]
 	if most == 0 {
 		perSocket := max(r.sizes["cpu.cores"], 1) * max(r.sizes["cpu.threads"], 1)
-		most = max(was, min(hotplugRatio*was, maxCPUs/perSocket))
+		most = max(was, min(presets.HotplugRatio*was, maxCPUs/perSocket))
 	}
 	return r.architecture != "arm64" && is > was && is <= most
 }
 
 func (r rollout) addsMemory(was, is int64) bool {
-	if isAMD64 := r.architecture == nil || r.architecture == "amd64"; r.fixed || !isAMD64 || was < minGuest || was%memoryBlock+is%memoryBlock > 0 {
+	if isAMD64 := r.architecture == nil || r.architecture == "amd64"; r.fixed || !isAMD64 || was < presets.MinHotplugMemory || was%presets.HotplugBlock+is%presets.HotplugBlock > 0 {
 		return false
 	}
-	return is > was && is <= cmp.Or(r.sizes["memory.maxGuest"], hotplugRatio*was)
+	return is > was && is <= cmp.Or(r.sizes["memory.maxGuest"], presets.HotplugRatio*was)
 }
 
 // quantityOf reads a quantity; 0 if there is none.

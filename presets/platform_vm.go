@@ -199,16 +199,22 @@ func (d *defaulter) cpuModel() {
 	d.domain.child("cpu").setDefault("model", model)
 }
 
+// FixedMemory are fields of guests to which KubeVirt adds no memory.
+var FixedMemory = []provenance.Path{
+	vmschema.TemplateSpec.Field("domain").Field("launchSecurity"), vmschema.TemplateSpec.Field("domain").Field("cpu").Field("realtime"),
+	vmschema.TemplateSpec.Field("domain").Field("cpu").Field("numa").Field("guestMappingPassthrough"),
+}
+
 const (
-	// hotplugRatio is the ratio of the maximum to the initial CPUs and memory of a VMI.
-	hotplugRatio = 4
+	// HotplugRatio is the ratio of the maximum to the initial CPUs and memory of a VMI.
+	HotplugRatio = 4
 	// maxHotplugCPUs is the maximum of vCPUs that the default of maxSockets allows. KubeVirt allows
 	// 512, but libvirt 9.0 rejects more than 255 for a guest without an IOMMU.
 	maxHotplugCPUs = 255
-	// minHotplugMemory is the least memory of a guest with memory hotplug, in bytes.
-	minHotplugMemory = 1 << 30
-	// hotplugBlock is the unit in which memory grows, in bytes, without huge pages of 1Gi.
-	hotplugBlock = 2 << 20
+	// MinHotplugMemory is the least memory of a guest with memory hotplug, in bytes.
+	MinHotplugMemory = 1 << 30
+	// HotplugBlock is the unit in which memory grows, in bytes, without huge pages of 1Gi.
+	HotplugBlock = 2 << 20
 )
 
 // hotplugs reports whether the defaults for CPU and memory hotplug apply. They are set when a VMI
@@ -224,7 +230,7 @@ func (d *defaulter) maxSockets() {
 	if !d.hotplugs() || sockets <= 0 || sockets > maxCPUs || perSocket <= 0 {
 		return
 	}
-	cpu.setMaximum("maxSockets", max(sockets, min(hotplugRatio*sockets, maxHotplugCPUs/perSocket)))
+	cpu.setMaximum("maxSockets", max(sockets, min(HotplugRatio*sockets, maxHotplugCPUs/perSocket)))
 }
 
 // maxGuest allows the memory of a VMI to grow, if KubeVirt can add memory.
@@ -237,20 +243,19 @@ func (d *defaulter) maxGuest() {
 	if err != nil {
 		return
 	}
-	block := int64(hotplugBlock)
+	block := int64(HotplugBlock)
 	if memory.child("hugepages").text("pageSize") == "1Gi" {
-		block = minHotplugMemory
+		block = MinHotplugMemory
 	}
 	guest := q.Value()
-	if guest < minHotplugMemory || guest%block != 0 || guest > math.MaxInt64/hotplugRatio {
+	if guest < MinHotplugMemory || guest%block != 0 || guest > math.MaxInt64/HotplugRatio {
 		return
 	}
-	memory.setMaximum("maxGuest", resource.NewQuantity(hotplugRatio*guest, resource.BinarySI).String())
+	memory.setMaximum("maxGuest", resource.NewQuantity(HotplugRatio*guest, resource.BinarySI).String())
 }
 
 func (d *defaulter) memoryStays() bool {
-	cpu := d.domain.child("cpu")
-	return cpu.has("realtime") || cpu.child("numa").has("guestMappingPassthrough") || d.domain.has("launchSecurity")
+	return slices.ContainsFunc(FixedMemory, func(p provenance.Path) bool { return vmschema.Value(d.state.root, p) != nil })
 }
 
 // setMaximum sets a default unless a preset forbids it: the VMI of a VM that presets accept must

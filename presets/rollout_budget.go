@@ -32,7 +32,7 @@ func ApplyingBudgets(of []v1alpha1.RolloutBudget, now time.Time) (out []v1alpha1
 	return out
 }
 
-// ValidateBudgets returns the first budget whose schedule cannot be followed.
+// ValidateBudgets rejects budgets whose schedule cannot be followed.
 func ValidateBudgets(of []v1alpha1.RolloutBudget) (out field.ErrorList) {
 	for i := range of {
 		if _, _, err := scheduleOf(field.NewPath("spec", "budgets").Index(i), &of[i]); err != nil {
