@@ -178,11 +178,8 @@ const couldNotStart = "the VM could not start: "
 
 // started returns the VMI of a VM with the fields that KubeVirt adds at its start.
 func (c *Cluster) started(ctx context.Context, m VM, raw []byte) (map[string]any, error) {
-	raw, err := c.launch(ctx, m, raw)
+	raw, err := c.start(ctx, m, raw)
 	if err != nil {
-		return nil, err
-	}
-	if raw, err = c.withPlatform(ctx, raw); err != nil {
 		return nil, err
 	}
 	return m.decode(raw)

@@ -98,11 +98,8 @@ func (m VM) vmErrors(errs field.ErrorList) field.ErrorList {
 }
 
 func (c *Cluster) launched(ctx context.Context, m VM, raw []byte) (*kubevirtv1.VirtualMachineInstance, error) {
-	raw, err := c.launch(ctx, m, raw)
+	raw, err := c.start(ctx, m, raw)
 	if err != nil {
-		return nil, err
-	}
-	if raw, err = c.withPlatform(ctx, raw); err != nil {
 		return nil, err
 	}
 	instance, err := validation.NewVirtualMachineInstance(raw)
@@ -131,10 +128,11 @@ func (c *Cluster) launch(ctx context.Context, m VM, stored []byte) ([]byte, erro
 	return c.settings.Engine.Launch(ctx, c.snapshot, presets.Request{Kind: m.Kind, Object: stored, Namespace: c.namespace(m.Namespace)})
 }
 
-// withPlatform adds the defaults that KubeVirt gives a VMI in mode addon.
-func (c *Cluster) withPlatform(ctx context.Context, raw []byte) ([]byte, error) {
-	if c.standalone() {
-		return raw, nil
+// start launches a VMI, and adds the defaults that KubeVirt gives it in mode addon.
+func (c *Cluster) start(ctx context.Context, m VM, stored []byte) ([]byte, error) {
+	raw, err := c.launch(ctx, m, stored)
+	if err != nil || c.standalone() {
+		return raw, err
 	}
 	engine := &presets.Engine{Platform: &presets.Platform{Alongside: true}}
 	result, err := engine.Resolve(ctx, presets.PlatformOnly, presets.Request{Kind: presets.VirtualMachineInstance, Object: raw})

@@ -225,7 +225,8 @@ byId("copy").addEventListener("click", () => {
   else say("There is nothing to copy.");
 });
 byId("command").addEventListener("click", () => {
-  if (command()) copy(command(), `Copied: ${command()}`);
+  const text = command();
+  if (text) copy(text, `Copied: ${text}`);
   else say("There is nothing to run: both texts are empty.");
 });
 addEventListener("hashchange", begin);
