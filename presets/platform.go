@@ -2,6 +2,7 @@ package presets
 
 import (
 	"slices"
+	"sync"
 
 	"github.com/virtwright/virtwright/presets/provenance"
 	"github.com/virtwright/virtwright/presets/tree"
@@ -68,7 +69,7 @@ var platformRules = []platformRule{
 }
 
 // platformFields are the fields that platform rules may set, at or beneath the leaves.
-var platformFields = func() *fieldNode {
+var platformFields = sync.OnceValue(func() *fieldNode {
 	root := &fieldNode{}
 	for _, p := range slices.Concat(
 		fieldsIn("spec", "runStrategy"),
@@ -92,7 +93,7 @@ var platformFields = func() *fieldNode {
 		f.leaf = true
 	}
 	return root
-}()
+})
 
 func fieldsIn(path string, fields ...string) (out []provenance.Path) {
 	for _, name := range fields {

@@ -50,7 +50,7 @@ domain:
 				}
 				for p := range out.Record.Decided() {
 					by, _ := out.Record.SourceOf(p)
-					if acted[by.Preset] = true; by.Role == provenance.Platform && !platformFields.meets(p) {
+					if acted[by.Preset] = true; by.Role == provenance.Platform && !platformFields().meets(p) {
 						t.Errorf("%s sets %s", by.Preset, p)
 					}
 				}

@@ -125,7 +125,7 @@ func (s *Snapshot) hasField(p provenance.Path) bool {
 	has := func(c *Compiled) bool {
 		return c.defaults.meets(p) || c.overrides.meets(p) || slices.ContainsFunc(c.requires, isRequired)
 	}
-	return platformFields.meets(p) || slices.ContainsFunc(s.all, has)
+	return platformFields().meets(p) || slices.ContainsFunc(s.all, has)
 }
 
 // names are the fields that name an object and its type.
