@@ -106,7 +106,7 @@ func (s *story) allWrites() []string {
 			continue
 		}
 		what := e.Verb + " " + e.ObjectRef.Resource
-		if isOfPod(what) && e.ResponseStatus.Code == http.StatusConflict {
+		if code := e.ResponseStatus.Code; isOfPod(what) && (code == http.StatusConflict || code == http.StatusNotFound) {
 			continue // of a cache that lags: nothing was written
 		}
 		if e.ObjectRef.Subresource != "" {
