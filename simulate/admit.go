@@ -19,6 +19,7 @@ import (
 
 	"github.com/virtwright/virtwright/api/v1alpha1"
 	"github.com/virtwright/virtwright/presets"
+	"github.com/virtwright/virtwright/presets/tree"
 	"github.com/virtwright/virtwright/presets/spelling"
 	"github.com/virtwright/virtwright/webhooks"
 	"github.com/virtwright/virtwright/webhooks/conversion"
@@ -116,19 +117,18 @@ func (c *Cluster) admit(ctx context.Context, m VM, v *Verdict) error {
 
 // setExpanded returns the values of a wrong type.
 func (v *Verdict) setExpanded(m VM, request webhooks.Request, result *presets.Result, answer webhooks.Response) (mistyped []Problem, err error) {
-	if v.stored, err = m.mutated(request, result, answer); err != nil {
+	raw, object, err := m.mutated(request, result, answer)
+	if err != nil {
 		return nil, fmt.Errorf("%s: cannot expand %s: %w", m.Where, m, err)
 	}
-	if v.object, err = m.decode(v.stored); err != nil {
-		return nil, err
-	}
-	shape := presets.CheckSchema(m.Kind, v.object)
-	dropped := request.Operation == admissionv1.Create && m.dropServerFields(v.object)
-	if shape.Default() || dropped {
-		if v.stored, err = json.Marshal(v.object); err != nil {
+	shape := presets.CheckSchema(m.Kind, object)
+	dropped := request.Operation == admissionv1.Create && m.dropServerFields(object)
+	if shape.Default() || dropped || raw == nil {
+		if raw, err = json.Marshal(object); err != nil {
 			return nil, err
 		}
 	}
+	v.stored, v.object = raw, object
 	return problemsOf(m.inVersion(shape.Mistyped)), nil
 }
 
@@ -187,14 +187,18 @@ func (m VM) creation(raw []byte) webhooks.Request {
 	}}
 }
 
-// mutated returns the object after the mutating webhook. The engine's result can be used if the
-// webhook added nothing and the object has no record; otherwise the patch is applied.
-func (m VM) mutated(request webhooks.Request, result *presets.Result, answer webhooks.Response) ([]byte, error) {
+// mutated returns the object after the mutating webhook. It is the engine's result, which is not
+// encoded yet, if the webhook added nothing and the object has no record; otherwise the patch is
+// applied.
+func (m VM) mutated(request webhooks.Request, result *presets.Result, answer webhooks.Response) (raw []byte, object map[string]any, err error) {
 	recorded := m.entry.meta.Annotations[v1alpha1.AnnotationProvenance] != ""
-	if recorded || request.Operation != admissionv1.Create || len(answer.Patches) != len(result.Patch) {
-		return answer.Apply(request.Object.Raw)
+	if !recorded && request.Operation == admissionv1.Create && len(answer.Patches) == len(result.Patch) {
+		return nil, tree.AsObject(tree.Clone(result.Object())), nil
 	}
-	return json.Marshal(result.Object())
+	if raw, err = answer.Apply(request.Object.Raw); err == nil {
+		object, err = m.decode(raw)
+	}
+	return raw, object, err
 }
 
 // dropServerFields removes the fields of a new VM that only API servers and controllers may set.

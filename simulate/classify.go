@@ -12,6 +12,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	apivalidation "k8s.io/apimachinery/pkg/api/validation"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/util/validation/field"
 	kubevirtv1 "kubevirt.io/api/core/v1"
@@ -108,6 +109,12 @@ func sorted(objects []manifest.Object, reject unsupportedKinds) (entries []*entr
 
 func unsupported(o manifest.Object, field, format string, args ...any) error {
 	return &manifest.DocumentError{Where: o.Where, Field: field, Message: fmt.Sprintf(format, args...)}
+}
+
+// setMeta reads the metadata of a decoded object.
+func (e *entry) setMeta(object map[string]any) error {
+	meta := map[string]any{"apiVersion": object["apiVersion"], "kind": object["kind"], "metadata": object["metadata"]}
+	return runtime.DefaultUnstructuredConverter.FromUnstructured(meta, &e.meta)
 }
 
 // readMeta decodes at least the name; errors are reported when the object is decoded.
@@ -290,6 +297,10 @@ var serverAnnotations = []string{
 func AsNew(o manifest.Object, namespace string) (map[string]any, error) {
 	e := entry{Object: o, role: roleOf(o)}
 	e.readMeta()
+	return e.asNew(namespace)
+}
+
+func (e entry) asNew(namespace string) (map[string]any, error) {
 	if e.role != unknown && e.namespaced() && namespace != metav1.NamespaceDefault {
 		if err := e.place(namespace); err != nil {
 			return nil, err

@@ -72,7 +72,7 @@ func (c *Cluster) asNew(m VM) (VM, error) {
 	if m.version == conversion.V1Alpha2 {
 		return VM{}, fmt.Errorf("%s: %s of version %s: use %s", m.Where, m, m.version, conversion.V1)
 	}
-	object, err := AsNew(m.entry.Object, m.Namespace)
+	object, err := m.entry.asNew(m.Namespace)
 	if err != nil {
 		return VM{}, err
 	}
@@ -113,7 +113,9 @@ func (c *Cluster) withObject(m VM, object map[string]any) (VM, error) {
 	}
 	e := &entry{Object: m.entry.Object, role: m.entry.role}
 	e.JSON = raw
-	e.readMeta()
+	if e.read = e.setMeta(object) == nil; !e.read {
+		e.readMeta()
+	}
 	out, err := c.newVM(e)
 	out.noNamespace, out.version = m.noNamespace, m.version
 	return out, err

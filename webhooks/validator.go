@@ -304,15 +304,14 @@ func (c *candidate) expanded(ctx context.Context, raw []byte, object map[string]
 	if !c.Rules.Addon {
 		return raw
 	}
+	object = runtime.DeepCopyJSON(object)
+	unstructured.RemoveNestedField(object, "metadata", "annotations", v1alpha1.AnnotationProvenance) // every field is to be kept
 	assumed := &presets.Engine{Platform: &presets.Platform{Architecture: c.Rules.Architecture, Alongside: true}}
-	result, err := assumed.Resolve(ctx, presets.PlatformOnly, presets.Request{Kind: c.Kind, Object: raw, Decoded: runtime.DeepCopyJSON(object)})
+	result, err := assumed.Resolve(ctx, presets.PlatformOnly, presets.Request{Kind: c.Kind, Object: raw, Decoded: object})
 	if err != nil {
 		return raw
 	}
-	out, err := json.Marshal(result.Object())
-	if err != nil { // unreachable: it was JSON before
-		return raw
-	}
+	out, _ := json.Marshal(result.Object()) // no error: it was JSON before
 	return out
 }
 
