@@ -33,9 +33,27 @@ type ExpandedVM struct {
 	// root is raw as decoded JSON, once sends has needed it.
 	root         any
 	templatePath *field.Path
-	volumes      map[string]*kubevirtv1.Volume
-	networks     map[string]*kubevirtv1.Network
-	filesystems  map[string]bool
+	byName       indexes
+}
+
+// indexes find elements of the VMI's lists by their names, once they were needed.
+type indexes struct {
+	volumes     map[string]*kubevirtv1.Volume
+	networks    map[string]*kubevirtv1.Network
+	disks       map[string]*kubevirtv1.Disk
+	filesystems map[string]*kubevirtv1.Filesystem
+	claims      map[string]*kubevirtv1.VirtualMachineInstanceResourceClaim
+}
+
+// find returns the element with a name, or nil. Of several it is the last one.
+func find[T any](index *map[string]*T, list []T, nameOf func(*T) string, name string) *T {
+	if *index == nil {
+		*index = make(map[string]*T, len(list))
+		for i := range list {
+			(*index)[nameOf(&list[i])] = &list[i]
+		}
+	}
+	return (*index)[name]
 }
 
 // NewVirtualMachine decodes the JSON of a VM.
@@ -67,7 +85,7 @@ func (vm *ExpandedVM) ReplaceTemplate(raw []byte) error {
 		return err
 	}
 	vm.Meta, vm.Spec = vmi.Meta, vmi.Spec
-	vm.volumes, vm.networks, vm.filesystems = nil, nil, nil
+	vm.byName = indexes{}
 	return nil
 }
 
@@ -139,39 +157,24 @@ func (vm *ExpandedVM) lacksDefaults() bool {
 	return vm.VM != nil && vm.Config != nil && vm.Config.Addon
 }
 
+func volumeName(v *kubevirtv1.Volume) string { return v.Name }
+
+func networkName(n *kubevirtv1.Network) string { return n.Name }
+
 // Volume returns the volume with a name, or nil.
 func (vm *ExpandedVM) Volume(name string) *kubevirtv1.Volume {
-	if vm.volumes == nil {
-		vm.volumes = make(map[string]*kubevirtv1.Volume, len(vm.Spec.Volumes))
-		for i := range vm.Spec.Volumes {
-			vm.volumes[vm.Spec.Volumes[i].Name] = &vm.Spec.Volumes[i]
-		}
-	}
-	return vm.volumes[name]
+	return find(&vm.byName.volumes, vm.Spec.Volumes, volumeName, name)
 }
 
 // Network returns the network with a name, or nil.
 func (vm *ExpandedVM) Network(name string) *kubevirtv1.Network {
-	if vm.networks == nil {
-		vm.networks = make(map[string]*kubevirtv1.Network, len(vm.Spec.Networks))
-		for i := range vm.Spec.Networks {
-			vm.networks[vm.Spec.Networks[i].Name] = &vm.Spec.Networks[i]
-		}
-	}
-	return vm.networks[name]
+	return find(&vm.byName.networks, vm.Spec.Networks, networkName, name)
 }
 
-// hasFilesystem reports whether a file system has a name.
+func (vm *ExpandedVM) hasDisk(name string) bool {
+	return find(&vm.byName.disks, disksOf(vm), func(d *kubevirtv1.Disk) string { return d.Name }, name) != nil
+}
+
 func (vm *ExpandedVM) hasFilesystem(name string) bool {
-	filesystems := vm.Spec.Domain.Devices.Filesystems
-	if len(filesystems) == 0 {
-		return false
-	}
-	if vm.filesystems == nil {
-		vm.filesystems = make(map[string]bool, len(filesystems))
-		for i := range filesystems {
-			vm.filesystems[filesystems[i].Name] = true
-		}
-	}
-	return vm.filesystems[name]
+	return find(&vm.byName.filesystems, vm.Spec.Domain.Devices.Filesystems, func(f *kubevirtv1.Filesystem) string { return f.Name }, name) != nil
 }

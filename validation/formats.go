@@ -2,72 +2,33 @@ package validation
 
 import (
 	"path"
+	"regexp"
 	"slices"
 	"strings"
 
 	"k8s.io/apimachinery/pkg/util/validation/field"
 )
 
-// pciAddressForm is a PCI address: x is a hexadecimal digit, f one below 8.
-const pciAddressForm = "xxxx:xx:xx.f"
+var (
+	pciAddressForm    = regexp.MustCompile(`^[0-9a-fA-F]{4}:[0-9a-fA-F]{2}:[0-9a-fA-F]{2}\.[0-7]$`)
+	macForm           = regexp.MustCompile(`^([0-9a-f]{2}(:[0-9a-f]{2}){5}|[0-9a-f]{2}(-[0-9a-f]{2}){5}|[0-9a-f]{4}(\.[0-9a-f]{4}){2})$`)
+	macSeparators     = strings.NewReplacer(":", "", "-", "", ".", "")
+	diskSerialForm    = regexp.MustCompile(`^[a-zA-Z0-9_.+-]*$`)
+	interfaceNameForm = regexp.MustCompile(`^[a-zA-Z0-9_-]+$`)
+	dnsLabelForm      = regexp.MustCompile(`^[a-z0-9]([a-z0-9-]{0,61}[a-z0-9])?$`)
+)
 
-// pciAddressDetail describes the format that isPCIAddress requires.
-const pciAddressDetail = "must be a PCI address such as 0000:05:00.0: domain, bus, slot and function in hexadecimal"
+const (
+	pciAddressDetail = "must be a PCI address such as 0000:05:00.0: domain, bus, slot and function in hexadecimal"
+	dnsLabelDetail   = "must be lower-case letters, digits and '-', begin and end with a letter or digit, and have at most 63 characters"
+)
 
-// isPCIAddress reports whether text has the form dddd:bb:ss.f.
-func isPCIAddress(text string) bool {
-	if len(text) != len(pciAddressForm) {
-		return false
-	}
-	for i, want := range []byte(pciAddressForm) {
-		c := text[i]
-		switch want {
-		case 'x':
-			if !isHex(c) {
-				return false
-			}
-		case 'f':
-			if c < '0' || c > '7' {
-				return false
-			}
-		default:
-			if c != want {
-				return false
-			}
-		}
-	}
-	return true
-}
-
-// macForms are the formats of MAC addresses; x is a hexadecimal digit.
-var macForms = []string{"xx:xx:xx:xx:xx:xx", "xx-xx-xx-xx-xx-xx", "xxxx.xxxx.xxxx"}
-
-// parseMAC converts a MAC address in any of macForms to 12 lower-case digits.
+// parseMAC converts a MAC address to 12 lower-case digits.
 func parseMAC(text string) (string, bool) {
-	for _, form := range macForms {
-		if len(text) != len(form) || text[strings.IndexAny(form, ":-.")] != form[strings.IndexAny(form, ":-.")] {
-			continue
-		}
-		return macDigits(text, form)
+	if text = strings.ToLower(text); !macForm.MatchString(text) {
+		return "", false
 	}
-	return "", false
-}
-
-func macDigits(text, form string) (string, bool) {
-	digits := make([]byte, 0, 12)
-	for i, want := range []byte(form) {
-		switch c := text[i]; {
-		case want != 'x' && c == want:
-		case want == 'x' && isHex(c):
-			if isUpper(c) {
-				c += 'a' - 'A'
-			}
-			digits = append(digits, c)
-		default:
-			return "", false
-		}
-	}
-	return string(digits), true
+	return macSeparators.Replace(text), true
 }
 
 // isCleanPath reports whether text is an absolute file path without relative or empty parts. It may
@@ -87,31 +48,6 @@ func pathStrictness(text string) Strictness {
 
 // cleanPathDetail describes the format that isCleanPath requires.
 const cleanPathDetail = "must be an absolute file path without '.', '..' or empty parts"
-
-// isDNSLabel reports whether a name is an RFC 1123 label. Unlike validation.IsDNS1123Label it does
-// not allocate.
-func isDNSLabel(name string) bool {
-	if name == "" || len(name) > 63 || name[0] == '-' || name[len(name)-1] == '-' {
-		return false
-	}
-	for _, c := range []byte(name) {
-		if !isLower(c) && !isDigit(c) && c != '-' {
-			return false
-		}
-	}
-	return true
-}
-
-// dnsLabelDetail describes the format that isDNSLabel requires.
-const dnsLabelDetail = "must be lower-case letters, digits and '-', begin and end with a letter or digit, and have at most 63 characters"
-
-func isLower(c byte) bool { return 'a' <= c && c <= 'z' }
-
-func isUpper(c byte) bool { return 'A' <= c && c <= 'Z' }
-
-func isDigit(c byte) bool { return '0' <= c && c <= '9' }
-
-func isHex(c byte) bool { return isDigit(c) || 'a' <= c && c <= 'f' || 'A' <= c && c <= 'F' }
 
 // A valueSet lists the supported values of a field, in the order of messages and docs.
 type valueSet []string

@@ -215,7 +215,6 @@ func TestNoNestedLoops(t *testing.T) {
 
 // bounded lists functions and rules with short inner loops, with the reason.
 var bounded = map[string]string{
-	"firstOf":           "at most fewNames",
 	"port-ranges-apart": "at most maxPortRanges",
 	"matcher-revision":  "instancetype and preference",
 	"single-volumes":    "the outer loop has three sources",

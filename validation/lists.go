@@ -19,6 +19,17 @@ func pointers[T any](list []T) iter.Seq2[int, *T] {
 	}
 }
 
+// namesOf yields the names of elements in their order.
+func namesOf[T any](list []T, nameOf func(*T) string) iter.Seq[string] {
+	return func(yield func(string) bool) {
+		for _, element := range pointers(list) {
+			if !yield(nameOf(element)) {
+				return
+			}
+		}
+	}
+}
+
 // forEach returns a check that applies to every element of a list.
 func forEach[T any](
 	list func(*ExpandedVM) []T, check func(vm *ExpandedVM, r *Report, i int, element *T),
@@ -47,45 +58,23 @@ func childPath(at *field.Path, more []string) *field.Path {
 	return at.Child(more[0], more[1:]...)
 }
 
-// fewNames is the maximum length of a list in which comparing all pairs is faster than a map.
-const fewNames = 8
-
 // repeated yields each position with a name that occurs earlier in the list too, and the first
 // position of that name. Empty names are ignored.
 func repeated(length int, name func(i int) string) iter.Seq2[int, int] {
 	return func(yield func(i, first int) bool) {
-		var positions map[string]int
-		if length > fewNames {
-			positions = make(map[string]int, length)
-		}
+		positions := make(map[string]int, length)
 		for i := range length {
-			first, again := firstOf(positions, i, name)
-			if again && !yield(i, first) {
+			text := name(i)
+			first, again := positions[text]
+			switch {
+			case text == "":
+			case !again:
+				positions[text] = i
+			case !yield(i, first):
 				return
 			}
 		}
 	}
-}
-
-// firstOf returns the first position of the name at position i, and whether that is before i.
-func firstOf(positions map[string]int, i int, name func(i int) string) (int, bool) {
-	text := name(i)
-	if text == "" {
-		return i, false
-	}
-	if positions == nil {
-		for earlier := range i {
-			if name(earlier) == text {
-				return earlier, true
-			}
-		}
-		return i, false
-	}
-	first, again := positions[text]
-	if !again {
-		positions[text] = i
-	}
-	return first, again
 }
 
 // duplicate returns an error with a detail, which field.Duplicate does not have.

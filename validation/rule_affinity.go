@@ -121,7 +121,7 @@ var affinityRules = []Rule{{
 	Check: func(vm *ExpandedVM, r *Report) {
 		for term := range vm.eachPodTerm {
 			for i, namespace := range term.Namespaces {
-				if !isDNSLabel(namespace) {
+				if !dnsLabelForm.MatchString(namespace) {
 					r.Add(field.Invalid(term.at(vm, "namespaces").Index(i), namespace, dnsLabelDetail))
 				}
 			}

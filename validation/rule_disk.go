@@ -16,7 +16,7 @@ var diskRules = []Rule{{
 	Leaf:        true,
 	Requirement: "The name of a disk is a DNS label.",
 	Check: forEach(disksOf, func(vm *ExpandedVM, r *Report, i int, disk *kubevirtv1.Disk) {
-		if !isDNSLabel(disk.Name) {
+		if !dnsLabelForm.MatchString(disk.Name) {
 			r.Add(field.Invalid(vm.diskPath(i, "name"), disk.Name, dnsLabelDetail))
 		}
 	}),
@@ -84,7 +84,7 @@ var diskRules = []Rule{{
 	Leaf:        true,
 	Requirement: "The serial of a disk consists of letters, digits and any of _ . + -.",
 	Check: forEach(disksOf, func(vm *ExpandedVM, r *Report, i int, disk *kubevirtv1.Disk) {
-		if !isDiskSerial(disk.Serial) {
+		if !diskSerialForm.MatchString(disk.Serial) {
 			r.Add(field.Invalid(vm.diskPath(i, "serial"), disk.Serial, "must consist of letters, digits and any of _ . + -"))
 		}
 	}),
@@ -133,29 +133,11 @@ func (vm *ExpandedVM) hasVolume(disk *kubevirtv1.Disk) bool {
 	return disk.Name == "" || vm.Volume(disk.Name) != nil
 }
 
-func (vm *ExpandedVM) volumeNames(yield func(string) bool) {
-	for i := range vm.Spec.Volumes {
-		if !yield(vm.Spec.Volumes[i].Name) {
-			return
-		}
-	}
-}
-
 // volumeNotFound returns the error of a name that no volume has.
 func (vm *ExpandedVM) volumeNotFound(at *field.Path, name string, r *Report) *field.Error {
 	err := field.NotFound(at, name)
-	err.Detail = "must be the name of a volume" + r.suggest(name, vm.volumeNames)
+	err.Detail = "must be the name of a volume" + r.suggest(name, namesOf(vm.Spec.Volumes, volumeName))
 	return err
-}
-
-// isDiskSerial reports whether text consists of characters that a serial may have.
-func isDiskSerial(text string) bool {
-	for _, c := range []byte(text) {
-		if !isLower(c) && !isUpper(c) && !isDigit(c) && c != '_' && c != '.' && c != '+' && c != '-' {
-			return false
-		}
-	}
-	return true
 }
 
 const maxDiskSerial = 256

@@ -75,7 +75,7 @@ var diskGeometryRules = []Rule{{
 	Leaf:        true,
 	Requirement: "The PCI address of a disk has the form dddd:bb:ss.f.",
 	Check: forEach(disksOf, func(vm *ExpandedVM, r *Report, i int, disk *kubevirtv1.Disk) {
-		if disk.Disk != nil && disk.Disk.PciAddress != "" && !isPCIAddress(disk.Disk.PciAddress) {
+		if disk.Disk != nil && disk.Disk.PciAddress != "" && !pciAddressForm.MatchString(disk.Disk.PciAddress) {
 			r.Add(field.Invalid(vm.diskPath(i, "disk", "pciAddress"), disk.Disk.PciAddress, pciAddressDetail))
 		}
 	}),

@@ -15,7 +15,7 @@ var dnsRules = []Rule{{
 	Leaf:        true,
 	Requirement: "The hostname is a DNS label.",
 	Check: func(vm *ExpandedVM, r *Report) {
-		if name := vm.Spec.Hostname; name != "" && !isDNSLabel(name) {
+		if name := vm.Spec.Hostname; name != "" && !dnsLabelForm.MatchString(name) {
 			r.Add(field.Invalid(vm.Path("spec", "hostname"), name, dnsLabelDetail))
 		}
 	},
@@ -34,7 +34,7 @@ var dnsRules = []Rule{{
 	Requirement: "The subdomain is a DNS label, because pods accept no other.",
 	Strictness:  StricterThanKubeVirt,
 	Check: func(vm *ExpandedVM, r *Report) {
-		if name := vm.Spec.Subdomain; isDNSSubdomain(name) && !isDNSLabel(name) {
+		if name := vm.Spec.Subdomain; isDNSSubdomain(name) && !dnsLabelForm.MatchString(name) {
 			r.Add(field.Invalid(vm.Path("spec", "subdomain"), name, dnsLabelDetail))
 		}
 	},

@@ -14,7 +14,7 @@ var interfaceRules = []Rule{{
 	Leaf:        true,
 	Requirement: "The name of an interface consists of letters, digits, '-' and '_'.",
 	Check: forEach(interfacesOf, func(vm *ExpandedVM, r *Report, i int, nic *kubevirtv1.Interface) {
-		if !isInterfaceName(nic.Name) {
+		if !interfaceNameForm.MatchString(nic.Name) {
 			r.Add(field.Invalid(vm.interfacePath(i, "name"), nic.Name, "must be letters, digits, - and _"))
 		}
 	}),
@@ -22,17 +22,10 @@ var interfaceRules = []Rule{{
 	ID:          "interface-has-network",
 	Requirement: "A network with the name of each interface exists.",
 	Check: func(vm *ExpandedVM, r *Report) {
-		names := func(yield func(string) bool) {
-			for _, network := range pointers(networksOf(vm)) {
-				if !yield(network.Name) {
-					return
-				}
-			}
-		}
 		for i, nic := range pointers(interfacesOf(vm)) {
 			if nic.Name != "" && vm.Network(nic.Name) == nil {
 				err := field.NotFound(vm.interfacePath(i, "name"), nic.Name)
-				err.Detail = "must be the name of a network" + r.suggest(nic.Name, names)
+				err.Detail = "must be the name of a network" + r.suggest(nic.Name, namesOf(networksOf(vm), networkName))
 				r.Add(err)
 			}
 		}
@@ -49,7 +42,7 @@ var interfaceRules = []Rule{{
 	Leaf:        true,
 	Requirement: "The PCI address of an interface has the form dddd:bb:ss.f.",
 	Check: forEach(interfacesOf, func(vm *ExpandedVM, r *Report, i int, nic *kubevirtv1.Interface) {
-		if nic.PciAddress != "" && !isPCIAddress(nic.PciAddress) {
+		if nic.PciAddress != "" && !pciAddressForm.MatchString(nic.PciAddress) {
 			r.Add(field.Invalid(vm.interfacePath(i, "pciAddress"), nic.PciAddress, pciAddressDetail))
 		}
 	}),
@@ -137,15 +130,6 @@ func interfacesOf(vm *ExpandedVM) []kubevirtv1.Interface { return vm.Spec.Domain
 
 func (vm *ExpandedVM) interfacePath(i int, more ...string) *field.Path {
 	return childPath(vm.Device("interfaces").Index(i), more)
-}
-
-func isInterfaceName(name string) bool {
-	for _, c := range []byte(name) {
-		if !isLower(c) && !isUpper(c) && !isDigit(c) && c != '-' && c != '_' {
-			return false
-		}
-	}
-	return name != ""
 }
 
 var (

@@ -156,14 +156,13 @@ var networkRules = []Rule{{
 	ID:          "network-claim-known",
 	Requirement: "The resource claim of a network is in spec.resourceClaims.",
 	Check: func(vm *ExpandedVM, r *Report) {
-		isClaim := vm.claimLookup()
 		for i, network := range pointers(networksOf(vm)) {
 			if network.ResourceClaim == nil || network.ResourceClaim.ClaimName == "" {
 				continue
 			}
-			if name := network.ResourceClaim.ClaimName; !isClaim(name) {
+			if name := network.ResourceClaim.ClaimName; !vm.hasClaim(name) {
 				err := field.NotFound(vm.networkPath(i, "resourceClaim", "claimName"), name)
-				err.Detail = "must be the name of one of the resourceClaims" + r.suggest(name, vm.claimNames)
+				err.Detail = "must be the name of one of the resourceClaims" + r.suggest(name, namesOf(vm.Spec.ResourceClaims, claimName))
 				r.Add(err)
 			}
 		}

@@ -2,7 +2,6 @@ package validation
 
 import (
 	"fmt"
-	"maps"
 
 	"k8s.io/apimachinery/pkg/util/validation/field"
 	kubevirtv1 "kubevirt.io/api/core/v1"
@@ -13,7 +12,7 @@ var resourceClaimRules = []Rule{{
 	Requirement: "The name of a resource claim is a DNS label.",
 	Check: func(vm *ExpandedVM, r *Report) {
 		for i := range vm.Spec.ResourceClaims {
-			if name := vm.Spec.ResourceClaims[i].Name; !isDNSLabel(name) {
+			if name := vm.Spec.ResourceClaims[i].Name; !dnsLabelForm.MatchString(name) {
 				r.Add(field.Invalid(vm.Path("spec", "resourceClaims").Index(i).Child("name"), name, dnsLabelDetail))
 			}
 		}
@@ -63,14 +62,13 @@ var resourceClaimRules = []Rule{{
 	ID:          "device-claim-exists",
 	Requirement: "The claim of a device is in spec.resourceClaims.",
 	Check: func(vm *ExpandedVM, r *Report) {
-		isClaim := vm.claimLookup()
 		for device := range vm.eachPassthrough {
 			if !device.claimed() || device.claim.ClaimName == "" {
 				continue
 			}
-			if name := device.claim.ClaimName; !isClaim(name) {
+			if name := device.claim.ClaimName; !vm.hasClaim(name) {
 				r.Add(field.Invalid(device.at(vm, "claimName"), name,
-					"must be the name of one of spec.resourceClaims"+r.suggest(name, vm.claimNames)))
+					"must be the name of one of spec.resourceClaims"+r.suggest(name, namesOf(vm.Spec.ResourceClaims, claimName))))
 			}
 		}
 	},
@@ -117,26 +115,10 @@ func claimsEnabled(vm *ExpandedVM, r *Report, list string) {
 	}
 }
 
-func (vm *ExpandedVM) claimNames(yield func(string) bool) {
-	for i := range vm.Spec.ResourceClaims {
-		if !yield(vm.Spec.ResourceClaims[i].Name) {
-			return
-		}
-	}
-}
+func claimName(c *kubevirtv1.VirtualMachineInstanceResourceClaim) string { return c.Name }
 
-// claimLookup returns a function that reports whether a resource claim has a name. It allocates
-// only when it is called.
-func (vm *ExpandedVM) claimLookup() func(name string) bool {
-	var known map[string]bool
-	return func(name string) bool {
-		if known == nil {
-			known = maps.Collect(func(yield func(string, bool) bool) {
-				vm.claimNames(func(claim string) bool { return yield(claim, true) })
-			})
-		}
-		return known[name]
-	}
+func (vm *ExpandedVM) hasClaim(name string) bool {
+	return find(&vm.byName.claims, vm.Spec.ResourceClaims, claimName, name) != nil
 }
 
 // A claimRequest is one request of a claim.

@@ -71,15 +71,11 @@ var volumeRules = []Rule{{
 		if vm.lacksDefaults() {
 			return // KubeVirt adds missing disks when it creates the VMI
 		}
-		var used map[string]bool
 		for i, volume := range pointers(volumesOf(vm)) {
 			if volume.MemoryDump != nil {
 				continue
 			}
-			if used == nil {
-				used = vm.deviceNames()
-			}
-			if !used[volume.Name] {
+			if !vm.hasDisk(volume.Name) && !vm.hasFilesystem(volume.Name) {
 				r.Add(field.Invalid(vm.volumePath(i, "name"), volume.Name, "must be the name of a disk or a file system too"))
 			}
 		}
@@ -174,16 +170,4 @@ func claimOf(volume *kubevirtv1.Volume) (claim string, at []string) {
 		return volume.DataVolume.Name, []string{"dataVolume", "name"}
 	}
 	return "", nil
-}
-
-func (vm *ExpandedVM) deviceNames() map[string]bool {
-	devices := &vm.Spec.Domain.Devices
-	names := make(map[string]bool, len(devices.Disks)+len(devices.Filesystems))
-	for i := range devices.Disks {
-		names[devices.Disks[i].Name] = true
-	}
-	for i := range devices.Filesystems {
-		names[devices.Filesystems[i].Name] = true
-	}
-	return names
 }

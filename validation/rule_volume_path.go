@@ -50,16 +50,12 @@ var volumePathRules = []Rule{{
 	Requirement: "A container path is used by a file system, not by a disk.",
 	Strictness:  EarlierThanKubeVirt,
 	Check: func(vm *ExpandedVM, r *Report) {
-		var disks map[string]bool
 		for i, volume := range pointers(volumesOf(vm)) {
 			if volume.ContainerPath == nil {
 				continue
 			}
-			if disks == nil {
-				disks = vm.diskNames()
-			}
 			// volume-has-device reports a volume that nothing uses.
-			if disks[volume.Name] {
+			if vm.hasDisk(volume.Name) {
 				r.Add(field.Invalid(vm.volumePath(i, "name"), volume.Name,
 					"must be the name of a file system and of no disk: a container path is shared with virtiofs"))
 			}
@@ -128,14 +124,6 @@ var volumePathRules = []Rule{{
 }}
 
 var hostDiskTypes = valueSet{"Disk", "DiskOrCreate"}
-
-func (vm *ExpandedVM) diskNames() map[string]bool {
-	names := make(map[string]bool, len(vm.Spec.Domain.Devices.Disks))
-	for i := range vm.Spec.Domain.Devices.Disks {
-		names[vm.Spec.Domain.Devices.Disks[i].Name] = true
-	}
-	return names
-}
 
 // isReserved reports whether a path is in the folders of KubeVirt or libvirt.
 func isReserved(at string) bool {

@@ -221,7 +221,7 @@ func (vm *ExpandedVM) withVolumeRequests() *ExpandedVM {
 func (vm *ExpandedVM) volumeRequestOutcome() (removed map[string]bool, added map[string]*kubevirtv1.AddVolumeOptions) {
 	removed, added = map[string]bool{}, map[string]*kubevirtv1.AddVolumeOptions{}
 	exists := map[string]bool{}
-	for name := range vm.volumeNames {
+	for name := range namesOf(vm.Spec.Volumes, volumeName) {
 		exists[name] = true
 	}
 	for _, request := range pointers(volumeRequestsOf(vm)) {

@@ -9,6 +9,7 @@ import (
 	"k8s.io/apimachinery/pkg/util/validation/field"
 
 	"github.com/virtwright/virtwright/presets"
+	"github.com/virtwright/virtwright/presets/tree"
 )
 
 // A Guard protects fields from untrusted writers.
@@ -101,7 +102,7 @@ func changedKeys(before, after any) []string {
 	now, _ := after.(map[string]any)
 	var changed []string
 	for key, value := range now {
-		if was, ok := old[key]; !ok || !equal(was, value) {
+		if was, ok := old[key]; !ok || !tree.Equal(was, value) {
 			changed = append(changed, key)
 		}
 	}
@@ -115,7 +116,7 @@ func changedKeys(before, after any) []string {
 }
 
 // same reports whether the part is unchanged; on create, whether it is absent.
-func (p part) same(w Write) bool { return equal(p.of(w.Old), p.of(w.Object)) }
+func (p part) same(w Write) bool { return tree.Equal(p.of(w.Old), p.of(w.Object)) }
 
 // of returns the part of an object, or nil. Values of a wrong type count as empty.
 func (p part) of(object map[string]any) any {
@@ -180,33 +181,4 @@ func (p part) ofList(list []any) any {
 		return nil
 	}
 	return out
-}
-
-// equal compares decoded JSON as CEL does: numbers by value.
-func equal(a, b any) bool {
-	switch x := a.(type) {
-	case map[string]any:
-		y, ok := b.(map[string]any)
-		return ok && maps.EqualFunc(x, y, equal)
-	case []any:
-		y, ok := b.([]any)
-		return ok && slices.EqualFunc(x, y, equal)
-	}
-	switch b.(type) {
-	case map[string]any, []any:
-		return false
-	}
-	n, ok := number(a)
-	m, okToo := number(b)
-	return a == b || ok && okToo && n == m
-}
-
-func number(v any) (float64, bool) {
-	switch n := v.(type) {
-	case int64:
-		return float64(n), -1<<53 < n && n < 1<<53
-	case float64:
-		return n, true
-	}
-	return 0, false
 }
