@@ -68,7 +68,7 @@ func (h *host) image(v *kubevirtv1.Volume, index int) (*image, *field.Error) {
 		if v.HostDisk != nil && !isHostPath(v.HostDisk.Path) {
 			return nil, field.Invalid(at.Child("hostDisk", "path"), v.HostDisk.Path, "must be an absolute path without .., and without a name of more than 255 bytes")
 		}
-		if claim, name := claimOf(v); name != "" && claim == "" {
+		if claim, name := ClaimOf(v); name != "" && claim == "" {
 			return nil, field.Required(at.Child(name), "name the claim")
 		}
 		return kind.image(h, &knownVolume{Volume: v, index: index, facts: h.facts.Volumes[v.Name]}), nil
@@ -90,9 +90,9 @@ func isHostPath(at string) bool {
 	return strings.HasPrefix(at, "/") && !strings.Contains(at+"/", "/../") && !long
 }
 
-// claimOf returns the claim of a volume and the field that names it; both are empty for volumes
+// ClaimOf returns the claim of a volume and the field that names it; both are empty for volumes
 // without a claim.
-func claimOf(v *kubevirtv1.Volume) (claim, field string) {
+func ClaimOf(v *kubevirtv1.Volume) (claim, field string) {
 	switch {
 	case v.PersistentVolumeClaim != nil:
 		return v.PersistentVolumeClaim.ClaimName, "persistentVolumeClaim.claimName"
@@ -108,7 +108,7 @@ func claimOf(v *kubevirtv1.Volume) (claim, field string) {
 
 // claimed is the image, or the block device, of a PersistentVolumeClaim or a DataVolume.
 func (h *host) claimed(v *knownVolume) *image {
-	claim, _ := claimOf(v.Volume)
+	claim, _ := ClaimOf(v.Volume)
 	if h.isBlock(v) {
 		img := h.located(v, blockClaimRule, "claim", claim)
 		img.block = true

@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"github.com/go-logr/logr"
+	"k8s.io/apimachinery/pkg/util/wait"
 	"k8s.io/apiserver/pkg/authentication/authenticatorfactory"
 	"k8s.io/apiserver/pkg/authentication/request/headerrequest"
 	"k8s.io/apiserver/pkg/server/dynamiccertificates"
@@ -44,20 +45,13 @@ func newFrontProxy(clients kubernetes.Interface) (*frontProxy, error) {
 
 // await waits until the ConfigMap can be read; false if the context ends first.
 func (p *frontProxy) await(ctx context.Context, log logr.Logger) bool {
-	for {
+	return wait.PollUntilContextCancel(ctx, 2*time.Second, true, func(ctx context.Context) (bool, error) {
 		err := p.headers.RunOnce(ctx)
-		if err == nil {
-			return true
-		}
-		if ctx.Err() == nil {
+		if err != nil && ctx.Err() == nil {
 			log.Error(err, "Cannot read the front proxy configuration of API servers; trying again", "configMap", authenticationNamespace+"/"+authenticationName)
 		}
-		select {
-		case <-ctx.Done():
-			return false
-		case <-time.After(2 * time.Second):
-		}
-	}
+		return err == nil, nil
+	}) == nil
 }
 
 func (p *frontProxy) Run(ctx context.Context, workers int) {

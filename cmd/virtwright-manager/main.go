@@ -22,6 +22,7 @@ import (
 
 	"github.com/go-logr/logr"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/util/wait"
 	"k8s.io/klog/v2"
 	ctrl "sigs.k8s.io/controller-runtime"
 )
@@ -157,22 +158,18 @@ const (
 // await retries here, because Kubernetes would restart the process with growing delays.
 func await(ctx context.Context, try func() error) error {
 	log := logr.FromContextOrDiscard(ctx)
-	began := time.Now()
-	for logged := ""; ; {
+	began, logged := time.Now(), ""
+	return wait.PollUntilContextCancel(ctx, awaitPeriod, true, func(context.Context) (bool, error) {
 		err := try()
 		if err == nil || rejected(err) && time.Since(began) > awaitRejection {
-			return err
+			return true, err
 		}
 		if logged != err.Error() {
 			logged = err.Error()
 			log.Info("Waiting for an API server", "reason", logged)
 		}
-		select {
-		case <-ctx.Done():
-			return ctx.Err()
-		case <-time.After(awaitPeriod):
-		}
-	}
+		return false, nil
+	})
 }
 
 func rejected(err error) bool {

@@ -17,6 +17,7 @@ import (
 	"k8s.io/apimachinery/pkg/labels"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/apimachinery/pkg/util/wait"
 	"k8s.io/client-go/kubernetes"
 	clientgoscheme "k8s.io/client-go/kubernetes/scheme"
 	"k8s.io/client-go/rest"
@@ -281,20 +282,15 @@ func (p *process) awaitKinds(ctx context.Context) bool {
 
 // awaitKind returns false if the context ends before the API server serves the kind.
 func (p *process) awaitKind(ctx context.Context, object client.Object, every time.Duration, note, kind string) bool {
-	for logged := false; ; logged = true {
+	logged := false
+	return wait.PollUntilContextCancel(ctx, every, true, func(ctx context.Context) (bool, error) {
 		err := p.served(object)
-		if err == nil {
-			return true
-		}
-		if !logged {
+		if err != nil && !logged {
 			logr.FromContextOrDiscard(ctx).Info(note, "kind", kind, "reason", err.Error())
+			logged = true
 		}
-		select {
-		case <-ctx.Done():
-			return false
-		case <-time.After(every):
-		}
-	}
+		return err == nil, nil
+	}) == nil
 }
 
 func (p *process) served(object client.Object) error {

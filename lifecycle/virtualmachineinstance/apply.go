@@ -154,10 +154,11 @@ func (c *Controller) readClaims(ctx context.Context, vmi *kubevirtv1.VirtualMach
 	out, filling := map[string]podspec.Claim{}, &filling{}
 	var missing field.ErrorList
 	for i := range vmi.Spec.Volumes {
-		name, path := claimOf(&vmi.Spec.Volumes[i], field.NewPath("spec", "volumes").Index(i))
+		name, at := domain.ClaimOf(&vmi.Spec.Volumes[i])
 		if name == "" {
 			continue
 		}
+		path := field.NewPath("spec", "volumes").Index(i).Child(at)
 		claim := &corev1.PersistentVolumeClaim{}
 		switch err := c.Live.Get(ctx, types.NamespacedName{Namespace: vmi.Namespace, Name: name}, claim); {
 		case apierrors.IsNotFound(err):
@@ -181,19 +182,6 @@ func (c *Controller) readClaims(ctx context.Context, vmi *kubevirtv1.VirtualMach
 		return nil, nil, &partialobject.Failure{Reason: reasonNoClaim, Err: missing.ToAggregate()}
 	}
 	return out, filling, nil
-}
-
-// claimOf returns the name of a volume's claim and the path of that name; empty without a claim.
-func claimOf(v *kubevirtv1.Volume, path *field.Path) (string, *field.Path) {
-	switch {
-	case v.PersistentVolumeClaim != nil:
-		return v.PersistentVolumeClaim.ClaimName, path.Child("persistentVolumeClaim", "claimName")
-	case v.DataVolume != nil:
-		return v.DataVolume.Name, path.Child("dataVolume", "name")
-	case v.Ephemeral != nil && v.Ephemeral.PersistentVolumeClaim != nil:
-		return v.Ephemeral.PersistentVolumeClaim.ClaimName, path.Child("ephemeral", "persistentVolumeClaim", "claimName")
-	}
-	return "", nil
 }
 
 // preventsEviction reports whether the eviction strategy of a VMI blocks evictions of its pod.
