@@ -94,14 +94,14 @@ type sparsifier struct {
 
 // list finds the leaves that may be left out, and those that nothing else may give.
 func (x *sparsifier) list() {
-	names := x.full.names()
+	names, others := x.full.names(), x.presetsOfParts()
 	all := leavesByPath(x.full.root)
 	for _, path := range slices.Sorted(maps.Keys(all)) {
 		leaf := all[path]
 		x.overrules = x.overrules || !tree.Equal(leaf.Value, x.want[path].Value)
 		switch {
 		case slices.ContainsFunc(names, leaf.Path.HasPrefix):
-		case x.mayBeGiven(leaf):
+		case x.mayBeGiven(leaf, others):
 			x.leaves = append(x.leaves, leaf)
 		default:
 			x.authors = append(x.authors, leaf)
@@ -111,21 +111,36 @@ func (x *sparsifier) list() {
 
 // mayBeGiven reports whether anything besides the author may give a leaf of the expanded object. It
 // is much faster than a create.
-func (x *sparsifier) mayBeGiven(leaf Leaf) bool {
+func (x *sparsifier) mayBeGiven(leaf Leaf, by []*Compiled) bool {
 	_, stays := x.want[leaf.Path.String()]
 	isMarked := x.full.sentVMI != nil && isMetadata(leaf.Path) // VirtualMachineInstancePresets mark VMIs
 	isElsewhere := len(x.request.Owner) > 0 || len(x.snapshot.rollouts) > 0
-	return !stays || isMarked || isElsewhere || keyed(leaf.Path) != nil || x.snapshot.hasField(leaf.Path)
+	return !stays || isMarked || isElsewhere || keyed(leaf.Path) != nil || hasField(by, leaf.Path)
 }
 
-// hasField reports whether the platform sets a field at p, above or beneath it, or a preset sets or
-// requires one.
-func (s *Snapshot) hasField(p provenance.Path) bool {
+// presetsOfParts are the presets that may match a part of the object. It has fewer labels, or one of
+// the VM instead of one of its template.
+func (x *sparsifier) presetsOfParts() (out []*Compiled) {
+	q := x.got.query
+	keep := func(c *Compiled) { out = append(out, c) }
+	x.snapshot.candidates(q.labels, q.namespace, keep)
+	x.snapshot.candidates(matchLabels(tree.AsObject(x.full.root["metadata"])["labels"]), q.namespace, keep)
+	for _, ref := range q.selection.named {
+		if c, exists := x.snapshot.Lookup(q.namespace.Name, ref); exists {
+			keep(c)
+		}
+	}
+	return out
+}
+
+// hasField reports whether the platform sets a field at p, above or beneath it, or one of the
+// presets sets or requires one.
+func hasField(some []*Compiled, p provenance.Path) bool {
 	isRequired := func(r rule) bool { return r.path.HasPrefix(p) || p.HasPrefix(r.path) }
 	has := func(c *Compiled) bool {
 		return c.defaults.meets(p) || c.overrides.meets(p) || slices.ContainsFunc(c.requires, isRequired)
 	}
-	return platformFields().meets(p) || slices.ContainsFunc(s.all, has)
+	return platformFields().meets(p) || slices.ContainsFunc(some, has)
 }
 
 // names are the fields that name an object and its type.
