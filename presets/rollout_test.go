@@ -7,6 +7,7 @@ import (
 	"testing"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/labels"
 
 	"github.com/virtwright/virtwright/api/v1alpha1"
 	"github.com/virtwright/virtwright/presets/vmschema"
@@ -213,5 +214,32 @@ func TestTaken(t *testing.T) {
 		if by == "" && err != nil || by != "" && (err == nil || !strings.Contains(err.Detail, "PresetRollout "+by+" has preset a")) {
 			t.Errorf("%s: %v, want it taken by %q", r.Name, err, by)
 		}
+	}
+}
+
+// TestConcernsOverruledLabels: what a preset selects is what authors write, which may be stored as
+// something else.
+func TestConcernsOverruledLabels(t *testing.T) {
+	labelled := map[string]any{"metadata": map[string]any{"labels": map[string]any{"app": "forced"}}}
+	one := rolledOut(t, "", "", false).rollouts[0]
+	one.Stable["cluster/name"].labels, _ = labels.Parse("app=mine,os=linux")
+	for name, test := range map[string]struct {
+		spec map[string]any
+		os   string
+		want bool
+	}{
+		"no preset sets the label": {map[string]any{}, "linux", false},
+		"overridden":               {map[string]any{"overrides": labelled}, "linux", true},
+		"a default":                {map[string]any{"defaults": labelled}, "linux", true},
+		"removed":                  {map[string]any{"remove": []any{"metadata.labels.app"}}, "linux", true},
+		"another label differs":    {map[string]any{"overrides": labelled}, "windows", false},
+	} {
+		t.Run(name, func(t *testing.T) {
+			s := NewSnapshot([]*Compiled{compileSpec("", "labels", test.spec)}, nil).WithRollouts([]*Rollout{one})
+			vm := &metav1.ObjectMeta{Labels: map[string]string{"app": "forced", "os": test.os}}
+			if got := s.Concerns(one, Namespace{}, vm, nil); got != test.want {
+				t.Errorf("%v", got)
+			}
+		})
 	}
 }

@@ -38,6 +38,8 @@ type Snapshot struct {
 	rollouts []*Rollout
 	variants *sync.Map
 	stamps   map[string]bool
+	// givenLabels are labels by which presets of rollouts select; true for those that a preset sets.
+	givenLabels map[string]bool
 	// held are the current revisions that rollouts hold back from the VM.
 	held []heldPreset
 }

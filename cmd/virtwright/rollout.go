@@ -273,7 +273,11 @@ func printRollout(s streams, r *v1alpha1.PresetRollout) error {
 		}
 	}
 	if n := ptr.Deref(r.Status.Waiting, 0); n > 0 {
-		fmt.Fprintf(&text, "%d of the updated VMs wait for a restart, or to be ready\n", n)
+		when := "wait"
+		if progressOf(r).Reason == "Complete" { // nothing counts them any more
+			when = "waited at the end"
+		}
+		fmt.Fprintf(&text, "%d of the updated VMs %s for a restart, or to be ready\n", n, when)
 	}
 	for _, f := range r.Status.Failures {
 		fmt.Fprintf(&text, "%s/%s: %s\n", f.Namespace, f.Name, oneLine(f.Message))

@@ -100,7 +100,7 @@ func (c *Controller) count(ctx context.Context, s *presets.Snapshot, of *presets
 		}
 		if isReached(of, r, in, vm) && concerns(s, of, in, vm) {
 			c.add(&out, r, in, vm, isNew(s, &r.Status, vm))
-			if waited(of, &r.Status, vm) {
+			if waited(of, &r.Status, vm) && !s.IsRestarted(&vm.ObjectMeta, of) {
 				waited := presets.AddStamp(vm.Annotations[v1alpha1.AnnotationRolloutWaited], out.stamp, func(stamp string) bool {
 					return presets.HasStamp(vm.Annotations[v1alpha1.AnnotationRolledOut], stamp)
 				})

@@ -11,6 +11,7 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/apimachinery/pkg/watch"
 
+	"github.com/virtwright/virtwright/api/v1alpha1"
 	"github.com/virtwright/virtwright/test/standin"
 )
 
@@ -68,6 +69,33 @@ var _ = Describe("A PresetRollout that restarts VMs", Ordered, func() {
 		Expect(at(s.get(virtualMachine, "halted"), memory)).To(Equal("2Gi"))
 		s.noInstance("halted")
 		Expect(at(s.get(presetRollout, s.ns), "status")).To(And(HaveKeyWithValue("updated", BeEquivalentTo(running+1)), HaveKeyWithValue("waiting", BeEquivalentTo(1))))
+	})
+
+	It("restarts VMs that wait for the restarts of another rollout", func() {
+		s := newStory()
+		s.runtime(standin.Delays{})
+		const preset = `{match: {namespaces: {matchLabels: {kubernetes.io/metadata.name: %s}}}, defaults: {spec: {template: {spec: {domain: {%s}}}}}}`
+		changed := map[string]object{}
+		for name, field := range map[string]string{s.ns: "memory: {guest: 1Gi}", s.ns + "-2": "cpu: {cores: 1}"} {
+			changed[name] = s.preset(aPreset("cluster/"+name, fmt.Sprintf(preset, s.ns, field)))
+		}
+		s.create(machineOf("web", "Always"))
+		s.machineIs("web", "Running")
+		for name, budgets := range map[string]string{s.ns: "[{maxUnavailable: 0}]", s.ns + "-2": "[]"} {
+			s.create("apiVersion: virtwright.dev/v1alpha1\nkind: PresetRollout\nmetadata: {name: " + name + "}\n" +
+				"spec: {presets: [cluster/" + name + "], waves: [{name: all}], restart: Rolling, budgets: " + budgets + "}\n")
+			DeferCleanup(func() error {
+				return ignoreNotFound(s.of(presetRollout).Delete(here.ctx, name, metav1.DeleteOptions{}))
+			})
+			Eventually(func() string { return s.stateOfRollout(name) }).Should(HavePrefix("Complete"))
+		}
+		s.edit(changed[s.ns], `{spec: {defaults: {spec: {template: {spec: {domain: {memory: {guest: 2Gi}}}}}}}}`)
+		Eventually(func() any { return condition(s.get(virtualMachine, "web"), "RestartRequired") }, "3m").ShouldNot(BeNil())
+		s.edit(changed[s.ns+"-2"], `{spec: {defaults: {spec: {template: {spec: {domain: {cpu: {cores: 2}}}}}}}}`)
+		Eventually(func() string { return s.stateOfRollout(s.ns + "-2") }, "3m").Should(HavePrefix("Updating"))
+		Eventually(func() string { return s.stateOfRollout(s.ns + "-2") }, "3m").Should(HavePrefix("Complete"))
+		Expect(at(s.get(instance, "web"), "spec.domain.cpu.cores")).To(BeEquivalentTo(2))
+		Expect(s.get(virtualMachine, "web").GetAnnotations()).NotTo(HaveKey(v1alpha1.AnnotationRolloutWaited))
 	})
 })
 
