@@ -38,7 +38,7 @@ type Snapshot struct {
 	rollouts []*Rollout
 	variants *sync.Map
 	stamps   map[string]bool
-	// givenLabels are labels by which presets of rollouts select; true for those that a preset sets.
+	// givenLabels are labels by which presets of rollouts select, and whether a preset sets them.
 	givenLabels map[string]bool
 	// held are the current revisions that rollouts hold back from the VM.
 	held []heldPreset

@@ -118,8 +118,8 @@ func (x *sparsifier) mayBeGiven(leaf Leaf, by []*Compiled) bool {
 	return !stays || isMarked || isElsewhere || keyed(leaf.Path) != nil || hasField(by, leaf.Path)
 }
 
-// presetsOfParts are the presets that may match a part of the object. It has fewer labels, or one of
-// the VM instead of one of its template.
+// presetsOfParts are the presets that may match a part of the object. It has fewer labels, or one
+// of the VM instead of one of its template.
 func (x *sparsifier) presetsOfParts() (out []*Compiled) {
 	q := x.got.query
 	keep := func(c *Compiled) { out = append(out, c) }
