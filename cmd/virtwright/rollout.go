@@ -225,12 +225,12 @@ func progressOf(r *v1alpha1.PresetRollout) metav1.Condition {
 
 const unknownCount = "<unknown>"
 
-// shownCount is - if no change was rolled out yet.
+// shownCount is - if no change was rolled out yet, or none can be.
 func shownCount(r *v1alpha1.PresetRollout, n *int64) string {
 	switch {
 	case n != nil:
 		return strconv.FormatInt(*n, 10)
-	case progressOf(r).Reason == "Complete":
+	case progressOf(r).Reason == "Complete", progressOf(r).Reason == "Invalid":
 		return "-"
 	}
 	return unknownCount

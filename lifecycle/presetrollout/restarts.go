@@ -274,7 +274,11 @@ func (c *Controller) down(of *v1alpha1.PresetRolloutSpec, vm *partialobject.Virt
 	if ready.Status != corev1.ConditionFalse || now.Sub(ready.LastTransitionTime.Time) <= deadline || now.Sub(restarted) <= deadline {
 		return ""
 	}
-	return "the VM is not ready since " + ready.LastTransitionTime.UTC().Format(time.RFC3339)
+	out := "the VM is not ready since " + ready.LastTransitionTime.UTC().Format(time.RFC3339)
+	if failure := conditionOf(vm, kubevirtv1.VirtualMachineFailure); failure.Status == corev1.ConditionTrue {
+		out += ": " + failure.Message
+	}
+	return out
 }
 
 // restart restarts a VM through the API that the cluster serves: KubeVirt's, or virtwright's own.

@@ -61,7 +61,7 @@ type mark struct{ value, version string }
 func (v *vms) fail(key types.NamespacedName, message string) {
 	v.failed++
 	if len(v.failures) < maxListed {
-		v.failures = append(v.failures, v1alpha1.RolloutFailure{Namespace: key.Namespace, Name: key.Name, Message: message})
+		v.failures = append(v.failures, v1alpha1.RolloutFailure{Namespace: key.Namespace, Name: key.Name, Message: tree.Truncate(message, maxMessage-len("…"))})
 	}
 }
 
@@ -346,7 +346,7 @@ func (c *Controller) remember(rollout, stamp string, vm types.NamespacedName, an
 	pause := min(lastRetry, firstRetry<<min(tries, 10))
 	c.failures[rollout][vm] = failure{
 		isPending: answer.Code >= http.StatusInternalServerError && tries < maxServerErrors, stamp: stamp,
-		message: tree.Truncate(answer.Message, maxMessage-len("…")), tries: tries, retry: c.Clock.Now().Add(pause),
+		message: answer.Message, tries: tries, retry: c.Clock.Now().Add(pause),
 	}
 }
 
