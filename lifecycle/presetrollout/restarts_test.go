@@ -204,10 +204,10 @@ func TestVMsThatAreNotReady(t *testing.T) {
 	if got := count(v1alpha1.RestartRolling, same); got.failed != 1 || got.failures[0].Message != "the VM is not ready since 2026-01-01T00:00:00Z" {
 		t.Errorf("later: %+v", got)
 	}
-	rejected := func(vm *partialobject.VirtualMachine) {
+	hasNoVMI := func(vm *partialobject.VirtualMachine) {
 		vm.Status.Conditions = append(vm.Status.Conditions, kubevirtv1.VirtualMachineCondition{Type: kubevirtv1.VirtualMachineFailure, Status: corev1.ConditionTrue, Message: "forbidden"})
 	}
-	if got := count(v1alpha1.RestartRolling, rejected); got.failed != 1 || got.failures[0].Message != "the VM is not ready since 2026-01-01T00:00:00Z: forbidden" {
+	if got := count(v1alpha1.RestartRolling, hasNoVMI); got.failed != 1 || got.failures[0].Message != "the VM is not ready since 2026-01-01T00:00:00Z: forbidden" {
 		t.Errorf("its VMI is rejected: %+v", got)
 	}
 	waiting := func(vm *partialobject.VirtualMachine) {
