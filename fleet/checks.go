@@ -138,7 +138,7 @@ var (
 	Conflicting = &Check{
 		ID: "VW301", Name: "conflict", Severity: Error,
 		Summary: "Two presets of one scope, layer and priority set a field to different values, and can match the same VM.",
-		Reason:  "Only the names of the presets decide which value the VM gets. With presetConflicts: Reject, the VM is rejected.",
+		Reason:  "Only the names of the presets decide which value the VM gets. With presetConflicts: reject, the VM is rejected.",
 		Fix:     "Give the presets different priorities, or make their selectors exclude each other.",
 	}
 	removesStronger = &Check{

@@ -157,7 +157,7 @@ func parseLocation(text string) (location, error) {
 		rest = rest[len(found[0]):]
 		step := locationStep{unquoted(found[1]), unquoted(found[2]), unquoted(found[3])}
 		if found[3] == "*" {
-			return nil, fmt.Errorf("it changes every element of %s; a preset sets only elements that it names", step.name)
+			return nil, fmt.Errorf("it changes every element of %s; write an element named \"*\"", step.name)
 		}
 		out = append(out, step)
 	}

@@ -278,7 +278,7 @@ func (m *mutation) patchField(value any, field kyvernoPlace) {
 	case strings.Contains(text, "{{"), strings.Contains(text, "$("), strings.Contains(pathText(field.path), "{{"):
 		m.lacks(field.text(), value, "the value depends on variables: use a computed value ($cel)")
 	case listAnchor.MatchString(text):
-		m.restricted(field.text(), nil, "the rule depends on elements of this list; a preset sets only elements that it names")
+		m.restricted(field.text(), nil, "the rule depends on elements of this list; write an element named \"*\"")
 	case value == nil && !field.absent:
 		m.removed = append(m.removed, field.path)
 	case value == nil:

@@ -32,7 +32,7 @@ import (
 // +kubebuilder:printcolumn:name="Step",type=string,JSONPath=`.status.step`,description="How much of the wave was reached."
 // +kubebuilder:printcolumn:name="Updated",type=integer,JSONPath=`.status.updated`,description="VMs that have the target revision."
 // +kubebuilder:printcolumn:name="VMs",type=integer,JSONPath=`.status.selected`,description="VMs in the steps that were reached."
-// +kubebuilder:printcolumn:name="Failed",type=integer,JSONPath=`.status.failed`,description="VMs whose update was rejected."
+// +kubebuilder:printcolumn:name="Failed",type=integer,JSONPath=`.status.failed`,description="VMs whose update or restart was rejected, or that are not ready in time."
 // +kubebuilder:printcolumn:name="Presets",type=string,JSONPath=`.spec.presets`,priority=1
 // +kubebuilder:printcolumn:name="Age",type=date,JSONPath=`.metadata.creationTimestamp`
 type PresetRollout struct {

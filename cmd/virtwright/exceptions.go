@@ -60,7 +60,7 @@ func newExceptions(shown string, s streams) *cobra.Command {
 
 func (o *exceptionsCommand) checkProposal(c *cobra.Command) error {
 	o.filesOnly, o.presetsOnly = !o.propose, !o.propose
-	o.forceLive = o.forceLive || c.Flags().Changed("namespace")
+	o.forceLive = o.forceLive || o.propose && c.Flags().Changed("namespace")
 	switch {
 	case !o.propose:
 		return nil

@@ -67,6 +67,7 @@ func newHistory(shown string, s streams) *cobra.Command {
 		},
 	}
 	h.connection.declare(c)
+	c.Flags().Lookup("namespace").Usage = "namespace of the preset (default: that of the context), or of virtwright for a cluster preset"
 	c.Flags().Int64Var(&h.revision, "revision", 0, "print this revision as a manifest")
 	c.Flags().Int64SliceVar(&h.diff, "diff", nil, "compare this revision with the present preset, or two revisions")
 	c.MarkFlagsMutuallyExclusive("revision", "diff")

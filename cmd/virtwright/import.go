@@ -34,7 +34,7 @@ Each VM of the input is expanded before and after the conversion. If a VM would 
 fields, --vms does not print it, the differences are printed to standard error, and the exit code
 is 1.
 
-The input is the files of -f and -k, a cluster (-A, -n, --live), or both. Instancetypes and preferences
+The input is the files of -f and -k, a cluster (-A, --live), or both. Instancetypes and preferences
 of a cluster are imported if a VM of the input references them.`
 
 const importExamples = `  # Convert the objects of files

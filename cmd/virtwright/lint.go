@@ -31,7 +31,7 @@ A finding about two presets has a witness: an example VM for which the engine co
 VMs in the files are created with the presets in memory, and each rejected one is a finding, unless
 a preset has an error itself.
 
-Presets are read from files, from a cluster (-A, -n, --live), or from both. A file replaces the
+Presets are read from files, from a cluster (-A, --live), or from both. A file replaces the
 preset of the same name in the cluster.
 
 Findings are printed to standard output as FILE:LINE:COLUMN: SEVERITY ID PRESET: MESSAGE. The exit

@@ -74,6 +74,8 @@ func newPlan(shown string, s streams) *cobra.Command {
 	}
 	run := func(ctx context.Context, _ []string) error { return o.run(ctx, s) }
 	o.setUp(c, shown, []string{"table", "diff", "markdown", "json", "rollout"}, run, o.checkBase)
+	c.Flags().Lookup("namespace").Usage = "namespace of objects without one, and the only one with VMs (default: all)"
+	c.Flags().Lookup("selector").Usage = "only VMs with these labels, like kubectl -l"
 	o.declareValidation(c)
 	c.Flags().StringVar(&o.baseDir, "base-dir", "", "folder with the old presets")
 	c.Flags().StringVar(&o.baseRef, "base-ref", "", "git revision of -f with the old presets")

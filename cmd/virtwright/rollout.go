@@ -30,8 +30,8 @@ begin that waits for an approval; it needs the verb approve on the PresetRollout
 change back, also during a pause: VMs that have it get the stable revision again, until a preset
 changes.
 
-Exit codes: 0 success, 1 with status --watch: it is neither complete nor waits for an approval, 2 wrong
-usage, or it does not exist.`
+Exit codes: 0 success, 1 the cluster rejected the request, or with status --watch: it is neither
+complete nor waits for an approval, 2 wrong usage, or it does not exist.`
 
 const rolloutExamples = `  # Follow a rollout until it is complete, waits for an approval, or fails
   {{program}} rollout status secure-boot --watch
@@ -67,6 +67,7 @@ func newRollout(shown string, s streams) *cobra.Command {
 		},
 	}
 	r.connection.declare(c)
+	c.Flags().Lookup("namespace").Hidden = true // a PresetRollout has none
 	c.Flags().BoolVarP(&r.watch, "watch", "w", false, "with status: print a line for each change, until the rollout is complete, waits for a person, or has failed")
 	return c
 }
@@ -175,7 +176,7 @@ func (r presetRollouts) annotate(ctx context.Context, s streams, seen *v1alpha1.
 	case apierrors.IsConflict(err):
 		return fmt.Errorf("PresetRollout %s has changed meanwhile: look at its status, and try again", seen.Name)
 	case err != nil:
-		return fmt.Errorf("cannot change PresetRollout %s: %w", seen.Name, err)
+		return answered(fmt.Errorf("cannot change PresetRollout %s: %w", seen.Name, err))
 	}
 	_, err = fmt.Fprintf(s.out, "presetrollout/%s %s\n", seen.Name, todo.done)
 	return err

@@ -129,11 +129,13 @@ func stringMap(what string, value any) (map[string]string, error) {
 	return out, nil
 }
 
-// dropped reports whether an annotation describes one object. Annotations that configure virtwright
-// stay, except the one that asks for a template: it would make a template of each new VM.
+// keptAnnotations of virtwright configure every VM of a template. Others are about one VM.
+var keptAnnotations = []string{v1alpha1.AnnotationPresets, v1alpha1.AnnotationExclude, v1alpha1.AnnotationReapply, v1alpha1.AnnotationV1Alpha2DiskNames}
+
+// dropped reports whether an annotation describes one object.
 func dropped(annotation string) bool {
 	if strings.HasPrefix(annotation, v1alpha1.AnnotationPrefix) {
-		return annotation == v1alpha1.AnnotationGenerateTemplate || !slices.Contains(v1alpha1.UserAnnotations(), annotation)
+		return !slices.Contains(keptAnnotations, annotation)
 	}
 	return slices.Contains(wholeObjects, annotation) || slices.Contains(objectAnnotations, annotation) || strings.HasPrefix(annotation, "restore.kubevirt.io/")
 }
