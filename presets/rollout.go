@@ -36,7 +36,6 @@ type Rollout struct {
 	position rolloutPosition
 	target   string
 	aborted  bool
-	restarts bool // the VMs that it updates
 }
 
 type rolloutWave struct{ vms, namespaces labels.Selector }
@@ -50,7 +49,7 @@ type rolloutPosition struct {
 
 // NewRollout compiles a rollout. Position is that of its status.
 func NewRollout(r *v1alpha1.PresetRollout) (*Rollout, *field.Error) {
-	out := &Rollout{Name: r.Name, target: r.Status.Target, aborted: r.Status.Aborted, restarts: r.Spec.Restart == v1alpha1.RestartRolling}
+	out := &Rollout{Name: r.Name, target: r.Status.Target, aborted: r.Status.Aborted}
 	for i := range r.Spec.Waves {
 		w, at := &r.Spec.Waves[i], field.NewPath("spec", "waves").Index(i)
 		vms, err := selectorOf(at.Child("vms"), w.VMs)
@@ -107,41 +106,45 @@ func (r *Rollout) Wave(namespace Namespace, vm *metav1.ObjectMeta) int {
 	})
 }
 
-// Concerns reports whether a rollout may change a stored VM: the stable or the current revision of
-// a preset acts on VMs and may select it. Template has the labels of the VM's template.
-func (s *Snapshot) Concerns(r *Rollout, namespace Namespace, vm *metav1.ObjectMeta, template map[string]string) bool {
-	set := labels.Merge(template, vm.Labels)
-	// Presets select by what authors write, and a stored label may be that of a preset.
-	isUnmet := func(r labels.Requirement) bool { return !s.givenLabels[r.Key()] && !r.Matches(set) }
-	return slices.ContainsFunc(r.revisions(s), func(c *Compiled) bool {
-		return c.Mode == v1alpha1.ModeEnforce && c.ApplyAt != v1alpha1.ApplyAtLaunch && !slices.ContainsFunc(requirementsOf(c.labels), isUnmet) &&
-			matches(c.namespaces, namespace.Labels) && (!c.Explicit || strings.Contains(vm.Annotations[v1alpha1.AnnotationPresets], c.Ref))
-	})
-}
-
-// revisions are the stable and the current ones of a rollout's presets.
-func (r *Rollout) revisions(s *Snapshot) (out []*Compiled) {
+// Concerns returns a function that reports whether a rollout may change a stored VM: the stable or
+// the current revision of a preset acts on VMs and selects it. Selecting are the labels by which
+// presets select the VM.
+func (s *Snapshot) Concerns(r *Rollout) func(namespace Namespace, vm *metav1.ObjectMeta, selecting map[string]string) bool {
+	var revisions []*Compiled
 	for ref, stable := range r.Stable {
 		current, _ := s.Lookup("", ref)
-		out = append(out, stable, current)
+		for _, c := range []*Compiled{stable, current} {
+			if c != nil && c.Mode == v1alpha1.ModeEnforce && c.ApplyAt != v1alpha1.ApplyAtLaunch {
+				revisions = append(revisions, c)
+			}
+		}
 	}
-	return slices.DeleteFunc(out, func(c *Compiled) bool { return c == nil })
+	return func(namespace Namespace, vm *metav1.ObjectMeta, selecting map[string]string) bool {
+		return slices.ContainsFunc(revisions, func(c *Compiled) bool {
+			return matches(c.labels, selecting) && matches(c.namespaces, namespace.Labels) &&
+				(!c.Explicit || strings.Contains(vm.Annotations[v1alpha1.AnnotationPresets], c.Ref))
+		})
+	}
 }
 
-// givesLabel reports whether a preset sets or removes a label of VMs or of their templates.
-func (c *Compiled) givesLabel(key string) bool {
-	return slices.ContainsFunc([]provenance.Path{provenance.Of("metadata", "labels", key), vmschema.TemplateLabels.Field(key)}, func(p provenance.Path) bool {
-		removes := func(r removal) bool { return r.path.HasPrefix(p) || p.HasPrefix(r.path) }
-		return c.defaults.meets(p) || c.overrides.meets(p) || slices.ContainsFunc(c.removes, removes)
-	})
-}
-
-// IsRestarted reports whether another rollout restarts a VM that it has updated.
-func (s *Snapshot) IsRestarted(vm *metav1.ObjectMeta, but *Rollout) bool {
-	return slices.ContainsFunc(s.rollouts, func(r *Rollout) bool {
-		stamp := r.Stamp()
-		return r.Name != but.Name && r.restarts && StampOn(vm, r.Name) == stamp && !HasStamp(vm.Annotations[v1alpha1.AnnotationRolloutWaited], stamp)
-	})
+// SelectingLabels are the labels by which presets select a stored VM: those of its author, for the
+// VM and its template. Record says which ones presets have set; nil if they have set none.
+func SelectingLabels(vm, template map[string]string, record *provenance.Record) map[string]string {
+	if record == nil {
+		return labels.Merge(vm, template)
+	}
+	root := map[string]any{}
+	for at, set := range map[string]map[string]string{"metadata": vm, "template": template} {
+		all := map[string]any{}
+		for key, value := range set {
+			all[key] = value
+		}
+		root[at] = map[string]any{"labels": all}
+	}
+	root["spec"] = map[string]any{"template": map[string]any{"metadata": root["template"]}}
+	delete(root, "template")
+	keepUserIntent(root, record)
+	return matchLabels(vmschema.Value(root, provenance.Of("metadata", "labels")), vmschema.Value(root, vmschema.TemplateLabels))
 }
 
 // isKeptOut reports whether a VM is kept out of every rollout by an annotation.
@@ -216,14 +219,10 @@ func (r *Rollout) Is(status *v1alpha1.PresetRolloutStatus) bool {
 // want. Each preset is in one rollout at most.
 func (s *Snapshot) WithRollouts(rollouts []*Rollout) *Snapshot {
 	out := *s
-	out.rollouts, out.variants, out.givenLabels = rollouts, &sync.Map{}, map[string]bool{}
+	out.rollouts, out.variants = rollouts, &sync.Map{}
 	for _, r := range rollouts {
-		for _, c := range r.revisions(s) {
-			out.launches = out.launches || c.launching()
-			for _, required := range requirementsOf(c.labels) {
-				key := required.Key()
-				out.givenLabels[key] = slices.ContainsFunc(s.all, func(c *Compiled) bool { return c.givesLabel(key) })
-			}
+		for _, c := range r.Stable {
+			out.launches = out.launches || c != nil && c.launching()
 		}
 	}
 	return &out

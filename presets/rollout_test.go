@@ -2,6 +2,7 @@ package presets
 
 import (
 	"fmt"
+	"maps"
 	"slices"
 	"strings"
 	"testing"
@@ -10,6 +11,7 @@ import (
 	"k8s.io/apimachinery/pkg/labels"
 
 	"github.com/virtwright/virtwright/api/v1alpha1"
+	"github.com/virtwright/virtwright/presets/provenance"
 	"github.com/virtwright/virtwright/presets/vmschema"
 )
 
@@ -217,29 +219,37 @@ func TestTaken(t *testing.T) {
 	}
 }
 
-// TestConcernsOverruledLabels: what a preset selects is what authors write, which may be stored as
-// something else.
-func TestConcernsOverruledLabels(t *testing.T) {
-	labelled := map[string]any{"metadata": map[string]any{"labels": map[string]any{"app": "forced"}}}
-	one := rolledOut(t, "", "", false).rollouts[0]
-	one.Stable["cluster/name"].labels, _ = labels.Parse("app=mine,os=linux")
-	for name, test := range map[string]struct {
-		spec map[string]any
-		os   string
-		want bool
-	}{
-		"no preset sets the label": {map[string]any{}, "linux", false},
-		"overridden":               {map[string]any{"overrides": labelled}, "linux", true},
-		"a default":                {map[string]any{"defaults": labelled}, "linux", true},
-		"removed":                  {map[string]any{"remove": []any{"metadata.labels.app"}}, "linux", true},
-		"another label differs":    {map[string]any{"overrides": labelled}, "windows", false},
+// TestSelectingLabels: presets select a stored VM by what its author wrote, also if presets have
+// set other labels. A rollout finds it by these.
+func TestSelectingLabels(t *testing.T) {
+	labelled := map[string]any{"metadata": map[string]any{"labels": map[string]any{"app": "forced", "team": "web"}}}
+	const written = `{"metadata":{"name":"v","labels":{"app":"mine"}},"spec":{"template":{"metadata":{"labels":{"os":"linux"}}}}}`
+	for name, spec := range map[string]map[string]any{
+		"no preset sets labels": {},
+		"overridden":            {"overrides": labelled},
+		"defaults":              {"defaults": labelled},
+		"removed":               {"remove": []any{"metadata.labels.app", "spec.template.metadata.labels.os"}},
 	} {
 		t.Run(name, func(t *testing.T) {
-			s := NewSnapshot([]*Compiled{compileSpec("", "labels", test.spec)}, nil).WithRollouts([]*Rollout{one})
-			vm := &metav1.ObjectMeta{Labels: map[string]string{"app": "forced", "os": test.os}}
-			if got := s.Concerns(one, Namespace{}, vm, nil); got != test.want {
-				t.Errorf("%v", got)
+			made, err := (&Engine{}).Resolve(t.Context(), NewSnapshot([]*Compiled{compileSpec("", "labels", spec)}, nil), Request{Kind: VirtualMachine, Object: []byte(written)})
+			if err != nil {
+				t.Fatal(err)
+			}
+			text := func(p provenance.Path) map[string]string {
+				return matchLabels(vmschema.Value(made.Object(), p))
+			}
+			got := SelectingLabels(text(provenance.Of("metadata", "labels")), text(vmschema.TemplateLabels), made.Record)
+			if want := map[string]string{"app": "mine", "os": "linux"}; !maps.Equal(got, want) {
+				t.Errorf("got %v, want %v", got, want)
 			}
 		})
+	}
+	s := rolledOut(t, "", "", false)
+	s.rollouts[0].Stable["cluster/name"].labels, _ = labels.Parse("app=mine")
+	s.all[0].labels = s.rollouts[0].Stable["cluster/name"].labels
+	for app, want := range map[string]bool{"mine": true, "forced": false} {
+		if got := s.Concerns(s.rollouts[0])(Namespace{}, &metav1.ObjectMeta{}, map[string]string{"app": app}); got != want {
+			t.Errorf("app=%s: %v", app, got)
+		}
 	}
 }

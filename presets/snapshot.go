@@ -38,8 +38,6 @@ type Snapshot struct {
 	rollouts []*Rollout
 	variants *sync.Map
 	stamps   map[string]bool
-	// givenLabels are labels by which presets of rollouts select, and whether a preset sets them.
-	givenLabels map[string]bool
 	// held are the current revisions that rollouts hold back from the VM.
 	held []heldPreset
 }

@@ -45,7 +45,7 @@ func newFrontProxy(clients kubernetes.Interface) (*frontProxy, error) {
 
 // await waits until the ConfigMap can be read; false if the context ends first.
 func (p *frontProxy) await(ctx context.Context, log logr.Logger) bool {
-	return wait.PollUntilContextCancel(ctx, 2*time.Second, true, func(ctx context.Context) (bool, error) {
+	return wait.Backoff{Duration: 2 * time.Second}.DelayFunc().Until(ctx, true, true, func(ctx context.Context) (bool, error) {
 		err := p.headers.RunOnce(ctx)
 		if err != nil && ctx.Err() == nil {
 			log.Error(err, "Cannot read the front proxy configuration of API servers; trying again", "configMap", authenticationNamespace+"/"+authenticationName)

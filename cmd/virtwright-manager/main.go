@@ -159,7 +159,7 @@ const (
 func await(ctx context.Context, try func() error) error {
 	log := logr.FromContextOrDiscard(ctx)
 	began, logged := time.Now(), ""
-	return wait.PollUntilContextCancel(ctx, awaitPeriod, true, func(context.Context) (bool, error) {
+	return wait.Backoff{Duration: awaitPeriod}.DelayFunc().Until(ctx, true, true, func(context.Context) (bool, error) {
 		err := try()
 		if err == nil || rejected(err) && time.Since(began) > awaitRejection {
 			return true, err

@@ -283,7 +283,7 @@ func (p *process) awaitKinds(ctx context.Context) bool {
 // awaitKind returns false if the context ends before the API server serves the kind.
 func (p *process) awaitKind(ctx context.Context, object client.Object, every time.Duration, note, kind string) bool {
 	logged := false
-	return wait.PollUntilContextCancel(ctx, every, true, func(ctx context.Context) (bool, error) {
+	return wait.Backoff{Duration: every}.DelayFunc().Until(ctx, true, true, func(ctx context.Context) (bool, error) {
 		err := p.served(object)
 		if err != nil && !logged {
 			logr.FromContextOrDiscard(ctx).Info(note, "kind", kind, "reason", err.Error())

@@ -3,6 +3,7 @@ package partialobject
 import (
 	"maps"
 	"slices"
+	"strings"
 
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -11,6 +12,8 @@ import (
 	cdiv1 "kubevirt.io/containerized-data-importer-api/pkg/apis/core/v1beta1"
 
 	"github.com/virtwright/virtwright/api/v1alpha1"
+	"github.com/virtwright/virtwright/presets"
+	"github.com/virtwright/virtwright/presets/provenance"
 	"github.com/virtwright/virtwright/validation/protection"
 )
 
@@ -74,6 +77,7 @@ func Trim(object any) (any, error) {
 	switch o := object.(type) {
 	case *VirtualMachine:
 		o.read(o.Annotations)
+		o.readLabels()
 		set := o.Labels
 		trim(&o.ObjectMeta, slices.Concat(cachedAnnotations, rolloutAnnotations))
 		o.Labels = set
@@ -85,6 +89,32 @@ func Trim(object any) (any, error) {
 		trimPod(o)
 	}
 	return object, nil
+}
+
+// readLabels fills Selecting if the record may name labels.
+func (vm *VirtualMachine) readLabels() {
+	text := vm.Annotations[v1alpha1.AnnotationProvenance]
+	if !strings.Contains(text, `"labels":`) {
+		return
+	}
+	if record, err := provenance.Decode(text); err == nil {
+		vm.Selecting = presets.SelectingLabels(vm.Labels, vm.templateLabels(), record)
+	}
+}
+
+// SelectingLabels are the labels by which presets select the VM.
+func (vm *VirtualMachine) SelectingLabels() map[string]string {
+	if vm.Selecting != nil {
+		return vm.Selecting
+	}
+	return presets.SelectingLabels(vm.Labels, vm.templateLabels(), nil)
+}
+
+func (vm *VirtualMachine) templateLabels() map[string]string {
+	if vm.Spec.Template == nil {
+		return nil
+	}
+	return vm.Spec.Template.Metadata.Labels
 }
 
 // trimPod keeps the node, the grace period and the resources of containers.

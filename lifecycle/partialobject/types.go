@@ -33,6 +33,8 @@ type VirtualMachine struct {
 	Status VirtualMachineStatus `json:"status,omitzero"`
 
 	Record `json:"-"`
+	// Selecting are the labels by which presets select the VM, if a preset has set labels.
+	Selecting map[string]string `json:"-"`
 }
 
 // VirtualMachineStatus has the fields of a VM's status that virtwright writes.

@@ -11,9 +11,11 @@ import (
 
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/api/meta"
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/apimachinery/pkg/util/intstr"
 	kubevirtv1 "kubevirt.io/api/core/v1"
+	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/virtwright/virtwright/api/v1alpha1"
 	"github.com/virtwright/virtwright/lifecycle/partialobject"
@@ -197,6 +199,42 @@ func waited(of *presets.Rollout, status *v1alpha1.PresetRolloutStatus, vm *parti
 	return !isAborted && !isChanged && (isRecorded || !isNow)
 }
 
+// An other is another unfinished rollout that restarts VMs, by its stamp.
+type other struct {
+	name, stamp string
+	// isStopped says that it restarts none until a person has decided.
+	isStopped bool
+}
+
+// others returns the other rollouts that restart VMs.
+func (c *Controller) others(ctx context.Context, s *presets.Snapshot, of *presets.Rollout) (out []other, err error) {
+	var all v1alpha1.PresetRolloutList
+	if err := c.Client.List(ctx, &all, client.UnsafeDisableDeepCopy); err != nil { // nothing changes them
+		return nil, fmt.Errorf("cannot list PresetRollouts: %w", err)
+	}
+	for i := range all.Items {
+		r := &all.Items[i]
+		rollout, condition := s.Rollout(r.Name), meta.FindStatusCondition(r.Status.Conditions, v1alpha1.ConditionProgressing)
+		if r.Name == of.Name || r.Spec.Restart != v1alpha1.RestartRolling || rollout == nil || condition == nil || condition.Reason == reasonAborted {
+			continue
+		}
+		isStopped := condition.Reason == reasonFailed || r.Annotations[v1alpha1.AnnotationRolloutPaused] == "true"
+		out = append(out, other{r.Name, rollout.Stamp(), isStopped})
+	}
+	return out, nil
+}
+
+// waitsForOther reports whether another rollout has updated a VM that needs a restart, and would
+// restart it, and whether one of these is stopped.
+func (v *vms) waitsForOther(vm *partialobject.VirtualMachine) (is, isStopped bool) {
+	for _, o := range v.others {
+		if needsRestart(vm) && presets.StampOn(&vm.ObjectMeta, o.name) == o.stamp && !isLeftToOwner(vm, o.name) {
+			is, isStopped = true, isStopped || o.isStopped
+		}
+	}
+	return is, isStopped
+}
+
 // isLeftToOwner reports whether a VM waited for a restart before a rollout updated it.
 func isLeftToOwner(vm *partialobject.VirtualMachine, rollout string) bool {
 	stamp := presets.StampOn(&vm.ObjectMeta, rollout)
@@ -239,9 +277,16 @@ func (c *Controller) addRunning(to *vms, r *v1alpha1.PresetRollout, vm *partialo
 			to.restarting++
 		}
 	}
-	if needs && isJudged && !isRestarting && !c.Clock.Now().Before(failed.retry) {
+	if isJudged && !isRestarting && to.needsRestart(vm) && !c.Clock.Now().Before(failed.retry) {
 		to.restarts = append(to.restarts, candidate{keyOf(vm), vm.Status.Ready, down != "", hasFailed})
 	}
+}
+
+// needsRestart reports whether a VM needs a restart that other rollouts permit. A stopped one
+// permits it if the VM is not ready: it may have failed because of that.
+func (v *vms) needsRestart(vm *partialobject.VirtualMachine) bool {
+	_, isStopped := v.waitsForOther(vm)
+	return needsRestart(vm) && (!isStopped || !vm.Status.Ready)
 }
 
 // isJudged reports whether it is known if a VM needs a restart. One without a VMI does not.

@@ -385,6 +385,39 @@ func TestOwnersRestart(t *testing.T) {
 	}
 }
 
+// TestWaitsForOther: a VM that another rollout has updated waits for the restart of any of them. It
+// is not restarted while the other one is stopped, unless it is not ready.
+func TestWaitsForOther(t *testing.T) {
+	const stamp = "only:cluster/cpu rollout/b/t"
+	r := &v1alpha1.PresetRollout{Spec: v1alpha1.PresetRolloutSpec{Restart: v1alpha1.RestartRolling}}
+	for name, test := range map[string]struct {
+		stamp, waited          string
+		needs, ready, stopped  bool
+		waits, isStopped, does bool
+	}{
+		"updated by it":                {stamp, "", true, true, false, true, false, true},
+		"which is stopped":             {stamp, "", true, true, true, true, true, false},
+		"and it is not ready":          {stamp, "", true, false, true, true, true, true},
+		"left to its owner":            {stamp, stamp, true, true, true, false, false, true},
+		"by an earlier change of it":   {stamp + "0", "", true, true, true, false, false, true},
+		"it needs no restart any more": {stamp, "", false, true, true, false, false, false},
+	} {
+		t.Run(name, func(t *testing.T) {
+			vm := guestState{needs: test.needs, judged: true}.vm("web", "")
+			vm.Status.Ready = test.ready
+			vm.Annotations = map[string]string{v1alpha1.AnnotationRolledOut: test.stamp, v1alpha1.AnnotationRolloutWaited: test.waited}
+			out := vms{others: []other{{"b", stamp, test.stopped}}}
+			if is, isStopped := out.waitsForOther(vm); is != test.waits || isStopped != test.isStopped {
+				t.Errorf("%v, stopped %v", is, isStopped)
+			}
+			(&Controller{Clock: clock.NewFakeClock(start)}).addRunning(&out, r, vm, failure{})
+			if does := len(out.restarts) > 0; does != test.does {
+				t.Errorf("restarts: %v", out.restarts)
+			}
+		})
+	}
+}
+
 // TestVMsThatShouldRun counts a VM as unavailable only if something starts it.
 func TestVMsThatShouldRun(t *testing.T) {
 	const stopped, starting = kubevirtv1.VirtualMachineStatusStopped, kubevirtv1.VirtualMachineStatusStarting

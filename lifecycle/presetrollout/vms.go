@@ -50,6 +50,7 @@ type vms struct {
 	due      []types.NamespacedName        // not updated yet, or to be tried again
 	waited   map[types.NamespacedName]mark // of those of them that wait for a restart already
 	restarts []candidate
+	others   []other
 	fleet    fleet
 	failures []v1alpha1.RolloutFailure
 }
@@ -81,12 +82,15 @@ func (c *Controller) count(ctx context.Context, s *presets.Snapshot, of *presets
 	if err := c.Client.List(ctx, &all, client.UnsafeDisableDeepCopy); err != nil { // nothing changes them
 		return out, fmt.Errorf("cannot list VMs: %w", err)
 	}
-	namespaces := map[string]presets.Namespace{}
+	var err error
+	if out.others, err = c.others(ctx, s, of); err != nil {
+		return out, err
+	}
+	namespaces, isConcerned := map[string]presets.Namespace{}, concerns(s, of)
 	for i := range all.Items {
 		vm := &all.Items[i]
 		in, known := namespaces[vm.Namespace]
 		if !known {
-			var err error
 			if in, err = c.Namespaces.Get(ctx, vm.Namespace); client.IgnoreNotFound(err) != nil {
 				return out, fmt.Errorf("cannot read namespace %s: %w", vm.Namespace, err)
 			}
@@ -98,9 +102,9 @@ func (c *Controller) count(ctx context.Context, s *presets.Snapshot, of *presets
 		if r.Spec.Restart == v1alpha1.RestartRolling && shouldRun(vm) {
 			out.fleet.add(keyOf(vm), vm.Status.Ready && !c.isRestarting(vm))
 		}
-		if isReached(of, r, in, vm) && concerns(s, of, in, vm) {
+		if isReached(of, r, in, vm) && isConcerned(in, vm) {
 			c.add(&out, r, in, vm, isNew(s, &r.Status, vm))
-			if waited(of, &r.Status, vm) && !s.IsRestarted(&vm.ObjectMeta, of) {
+			if isOthers, _ := out.waitsForOther(vm); waited(of, &r.Status, vm) && !isOthers {
 				waited := presets.AddStamp(vm.Annotations[v1alpha1.AnnotationRolloutWaited], out.stamp, func(stamp string) bool {
 					return presets.HasStamp(vm.Annotations[v1alpha1.AnnotationRolledOut], stamp)
 				})
@@ -177,19 +181,14 @@ func hasChange(status *v1alpha1.PresetRolloutStatus, vm *partialobject.VirtualMa
 	return false, isRecorded
 }
 
-// concerns reports whether a rollout may change a VM: one that has values of a preset, or that a
-// revision selects.
-func concerns(s *presets.Snapshot, of *presets.Rollout, in presets.Namespace, vm *partialobject.VirtualMachine) bool {
-	for _, use := range vm.Presets {
-		if _, is := of.Stable[use.Ref()]; is {
-			return true
-		}
+// concerns returns a function that reports whether a rollout may change a VM: one that has values
+// of a preset, or that a revision selects.
+func concerns(s *presets.Snapshot, of *presets.Rollout) func(in presets.Namespace, vm *partialobject.VirtualMachine) bool {
+	selects := s.Concerns(of)
+	return func(in presets.Namespace, vm *partialobject.VirtualMachine) bool {
+		has := func(use partialobject.PresetUse) bool { _, is := of.Stable[use.Ref()]; return is }
+		return slices.ContainsFunc(vm.Presets, has) || selects(in, &vm.ObjectMeta, vm.SelectingLabels())
 	}
-	var template map[string]string
-	if vm.Spec.Template != nil {
-		template = vm.Spec.Template.Metadata.Labels
-	}
-	return s.Concerns(of, in, &vm.ObjectMeta, template)
 }
 
 // isNew reports whether a VM was created with the change. Its spec has not been written since then:

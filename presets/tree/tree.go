@@ -78,7 +78,8 @@ func equalInt(a int64, b any) bool {
 	return a == b || ok && float64(a) == f && int64(f) == a
 }
 
-// Clone returns a deep copy.
+// Clone returns a deep copy. Like in one that was encoded and decoded, 2.0 is the integer 2;
+// larger ones than 2^53 stay.
 func Clone(v any) any {
 	switch v := v.(type) {
 	case map[string]any:
@@ -93,6 +94,10 @@ func Clone(v any) any {
 			out[i] = Clone(e)
 		}
 		return out
+	case float64:
+		if i := int64(v); float64(i) == v && -1<<53 <= v && v <= 1<<53 {
+			return i
+		}
 	}
 	return v
 }
