@@ -138,7 +138,7 @@ func (c *Controller) proceed(ctx context.Context, before, r *v1alpha1.PresetRoll
 	r.Status = *status
 	budgets := presets.ApplyingBudgets(r.Spec.Budgets, c.Clock.Now())
 	next = c.possible(ctx, next, reached)
-	picked, isFrozen := reached.fleet.choose(&next, budgets, reached.restarts)
+	picked, isFrozen := reached.choose(&next, budgets)
 	if isActive(&before.Status) && (!isActive(status) || status.Wave == before.Status.Wave && status.Step == before.Status.Step) {
 		reached.report(&r.Status)
 	}

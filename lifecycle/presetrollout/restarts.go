@@ -104,6 +104,15 @@ func (f *fleet) pick(budgets []v1alpha1.RolloutBudget, from []candidate) (out []
 	return out
 }
 
+// choose is that of the fleet. The message of the step also says for which rollout VMs wait.
+func (v *vms) choose(of *step, budgets []v1alpha1.RolloutBudget) (picked []types.NamespacedName, isFrozen bool) {
+	picked, isFrozen = v.fleet.choose(of, budgets, v.restarts)
+	if of.restart && v.stopped != "" {
+		of.message += "; VMs wait for PresetRollout " + v.stopped + ", too, which is paused or has failed"
+	}
+	return picked, isFrozen
+}
+
 // choose returns the VMs to restart in a step, and whether a budget permits no restart at all. If
 // no VM may be restarted now, it adds to the message of the step why.
 func (f *fleet) choose(of *step, budgets []v1alpha1.RolloutBudget, from []candidate) (picked []types.NamespacedName, isFrozen bool) {
@@ -225,14 +234,17 @@ func (c *Controller) others(ctx context.Context, s *presets.Snapshot, of *preset
 }
 
 // waitsForOther reports whether another rollout has updated a VM that needs a restart, and would
-// restart it, and whether one of these is stopped.
-func (v *vms) waitsForOther(vm *partialobject.VirtualMachine) (is, isStopped bool) {
+// restart it. It returns the name of one that is stopped.
+func (v *vms) waitsForOther(vm *partialobject.VirtualMachine) (is bool, stopped string) {
 	for _, o := range v.others {
-		if needsRestart(vm) && presets.StampOn(&vm.ObjectMeta, o.name) == o.stamp && !isLeftToOwner(vm, o.name) {
-			is, isStopped = true, isStopped || o.isStopped
+		if !needsRestart(vm) || presets.StampOn(&vm.ObjectMeta, o.name) != o.stamp || isLeftToOwner(vm, o.name) {
+			continue
+		}
+		if is = true; o.isStopped {
+			stopped = o.name
 		}
 	}
-	return is, isStopped
+	return is, stopped
 }
 
 // isLeftToOwner reports whether a VM waited for a restart before a rollout updated it.
@@ -285,8 +297,11 @@ func (c *Controller) addRunning(to *vms, r *v1alpha1.PresetRollout, vm *partialo
 // needsRestart reports whether a VM needs a restart that other rollouts permit. A stopped one
 // permits it if the VM is not ready: it may have failed because of that.
 func (v *vms) needsRestart(vm *partialobject.VirtualMachine) bool {
-	_, isStopped := v.waitsForOther(vm)
-	return needsRestart(vm) && (!isStopped || !vm.Status.Ready)
+	if _, stopped := v.waitsForOther(vm); stopped != "" && vm.Status.Ready {
+		v.stopped = stopped
+		return false
+	}
+	return needsRestart(vm)
 }
 
 // isJudged reports whether it is known if a VM needs a restart. One without a VMI does not.

@@ -407,8 +407,8 @@ func TestWaitsForOther(t *testing.T) {
 			vm.Status.Ready = test.ready
 			vm.Annotations = map[string]string{v1alpha1.AnnotationRolledOut: test.stamp, v1alpha1.AnnotationRolloutWaited: test.waited}
 			out := vms{others: []other{{"b", stamp, test.stopped}}}
-			if is, isStopped := out.waitsForOther(vm); is != test.waits || isStopped != test.isStopped {
-				t.Errorf("%v, stopped %v", is, isStopped)
+			if is, stopped := out.waitsForOther(vm); is != test.waits || (stopped == "b") != test.isStopped {
+				t.Errorf("%v, stopped %q", is, stopped)
 			}
 			(&Controller{Clock: clock.NewFakeClock(start)}).addRunning(&out, r, vm, failure{})
 			if does := len(out.restarts) > 0; does != test.does {

@@ -91,8 +91,13 @@ var _ = Describe("A PresetRollout that restarts VMs", Ordered, func() {
 		}
 		s.edit(changed[s.ns], `{spec: {defaults: {spec: {template: {spec: {domain: {memory: {guest: 2Gi}}}}}}}}`)
 		Eventually(func() any { return condition(s.get(virtualMachine, "web"), "RestartRequired") }, "3m").ShouldNot(BeNil())
+		s.annotateRollout("rollout-paused", "true")
 		s.edit(changed[s.ns+"-2"], `{spec: {defaults: {spec: {template: {spec: {domain: {cpu: {cores: 2}}}}}}}}`)
-		Eventually(func() string { return s.stateOfRollout(s.ns + "-2") }, "3m").Should(HavePrefix("Updating"))
+		By("but not while that is paused")
+		Eventually(func() string { return s.condition(s.get(presetRollout, s.ns+"-2"), "Progressing") }, "3m").Should(
+			HaveSuffix("; VMs wait for PresetRollout " + s.ns + ", too, which is paused or has failed"))
+		Expect(at(s.get(instance, "web"), "spec.domain.cpu.cores")).To(BeEquivalentTo(1))
+		s.annotateRollout("rollout-paused", "")
 		Eventually(func() string { return s.stateOfRollout(s.ns + "-2") }, "3m").Should(HavePrefix("Complete"))
 		Expect(at(s.get(instance, "web"), "spec.domain.cpu.cores")).To(BeEquivalentTo(2))
 		Expect(s.get(virtualMachine, "web").GetAnnotations()).NotTo(HaveKey(v1alpha1.AnnotationRolloutWaited))
