@@ -133,16 +133,9 @@ func SelectingLabels(vm, template map[string]string, record *provenance.Record) 
 	if record == nil {
 		return labels.Merge(vm, template)
 	}
-	root := map[string]any{}
-	for at, set := range map[string]map[string]string{"metadata": vm, "template": template} {
-		all := map[string]any{}
-		for key, value := range set {
-			all[key] = value
-		}
-		root[at] = map[string]any{"labels": all}
-	}
-	root["spec"] = map[string]any{"template": map[string]any{"metadata": root["template"]}}
-	delete(root, "template")
+	root := map[string]any{} // into which labels can always be set
+	_ = unstructured.SetNestedStringMap(root, vm, "metadata", "labels")
+	_ = unstructured.SetNestedStringMap(root, template, "spec", "template", "metadata", "labels")
 	keepUserIntent(root, record)
 	return matchLabels(vmschema.Value(root, provenance.Of("metadata", "labels")), vmschema.Value(root, vmschema.TemplateLabels))
 }

@@ -305,7 +305,7 @@ func (c *candidate) expanded(ctx context.Context, raw []byte, object map[string]
 		return raw
 	}
 	object = runtime.DeepCopyJSON(object)
-	unstructured.RemoveNestedField(object, "metadata", "annotations", v1alpha1.AnnotationProvenance) // every field is to be kept
+	unstructured.RemoveNestedField(object, "metadata", "annotations", v1alpha1.AnnotationProvenance) // values of presets stay
 	assumed := &presets.Engine{Platform: &presets.Platform{Architecture: c.Rules.Architecture, Alongside: true}}
 	result, err := assumed.Resolve(ctx, presets.PlatformOnly, presets.Request{Kind: c.Kind, Object: raw, Decoded: object})
 	if err != nil {

@@ -131,14 +131,12 @@ func (c *Controller) reconcile(ctx context.Context, req reconcile.Request) (reco
 
 // proceed decides what comes next, writes it, and updates VMs.
 func (c *Controller) proceed(ctx context.Context, before, r *v1alpha1.PresetRollout, reached vms) (reconcile.Result, error) {
-	wanted := orders{
-		paused: r.Annotations[v1alpha1.AnnotationRolloutPaused] == "true", approved: r.Annotations[v1alpha1.AnnotationRolloutApproved],
-	}
+	wanted := orders{paused: isPaused(r), approved: r.Annotations[v1alpha1.AnnotationRolloutApproved]}
 	status, next := advance(&r.Spec, &r.Status, reached.counts, wanted, c.Clock.Now())
 	r.Status = *status
 	budgets := presets.ApplyingBudgets(r.Spec.Budgets, c.Clock.Now())
 	next = c.possible(ctx, next, reached)
-	picked, isFrozen := reached.choose(&next, budgets)
+	picked, isFrozen := reached.fleet.choose(&next, budgets, reached.restarts)
 	if isActive(&before.Status) && (!isActive(status) || status.Wave == before.Status.Wave && status.Step == before.Status.Step) {
 		reached.report(&r.Status)
 	}
@@ -162,6 +160,10 @@ func (c *Controller) proceed(ctx context.Context, before, r *v1alpha1.PresetRoll
 		return reconcile.Result{}, err
 	}
 	return result, nil
+}
+
+func isPaused(r *v1alpha1.PresetRollout) bool {
+	return r.Annotations[v1alpha1.AnnotationRolloutPaused] == "true"
 }
 
 // observe reads the generations of a rollout's presets.

@@ -79,8 +79,9 @@ func (f *fleet) examples(budgets []v1alpha1.RolloutBudget, of []candidate) strin
 type candidate struct {
 	types.NamespacedName
 	available bool
-	isDown    bool // for longer than the deadline
-	failed    bool // its last restart was rejected
+	isDown    bool   // for longer than the deadline
+	failed    bool   // its last restart was rejected
+	waitsFor  string // another rollout that is stopped and would restart it, too; empty for none
 }
 
 // pick returns the VMs that all budgets permit to restart now, and counts them as unavailable.
@@ -104,19 +105,28 @@ func (f *fleet) pick(budgets []v1alpha1.RolloutBudget, from []candidate) (out []
 	return out
 }
 
-// choose is that of the fleet. The message of the step also says for which rollout VMs wait.
-func (v *vms) choose(of *step, budgets []v1alpha1.RolloutBudget) (picked []types.NamespacedName, isFrozen bool) {
-	picked, isFrozen = v.fleet.choose(of, budgets, v.restarts)
-	if of.restart && v.stopped != "" {
-		of.message += "; VMs wait for PresetRollout " + v.stopped + ", too, which is paused or has failed"
+// permitted removes the VMs that wait for a stopped rollout, and names it in the message of the
+// step. VMs that are not ready stay: the other rollout may have failed because of that.
+func permitted(of *step, from []candidate) []candidate {
+	stopped := ""
+	from = slices.DeleteFunc(from, func(c candidate) bool {
+		waits := c.waitsFor != "" && c.available
+		if waits {
+			stopped = c.waitsFor
+		}
+		return waits
+	})
+	if of.restart && stopped != "" {
+		of.message += "; VMs wait for PresetRollout " + stopped + ", too, which is paused or has failed"
 	}
-	return picked, isFrozen
+	return from
 }
 
 // choose returns the VMs to restart in a step, and whether a budget permits no restart at all. If
 // no VM may be restarted now, it adds to the message of the step why.
 func (f *fleet) choose(of *step, budgets []v1alpha1.RolloutBudget, from []candidate) (picked []types.NamespacedName, isFrozen bool) {
 	isFrozen = freeze(of, budgets)
+	from = permitted(of, from)
 	if !of.restart { // a rejected restart is tried again, as a rejected update is
 		from = slices.DeleteFunc(from, func(c candidate) bool { return !c.failed })
 	}
@@ -227,7 +237,7 @@ func (c *Controller) others(ctx context.Context, s *presets.Snapshot, of *preset
 		if r.Name == of.Name || r.Spec.Restart != v1alpha1.RestartRolling || rollout == nil || condition == nil || condition.Reason == reasonAborted {
 			continue
 		}
-		isStopped := condition.Reason == reasonFailed || r.Annotations[v1alpha1.AnnotationRolloutPaused] == "true"
+		isStopped := condition.Reason == reasonFailed || isPaused(r)
 		out = append(out, other{r.Name, rollout.Stamp(), isStopped})
 	}
 	return out, nil
@@ -289,19 +299,10 @@ func (c *Controller) addRunning(to *vms, r *v1alpha1.PresetRollout, vm *partialo
 			to.restarting++
 		}
 	}
-	if isJudged && !isRestarting && to.needsRestart(vm) && !c.Clock.Now().Before(failed.retry) {
-		to.restarts = append(to.restarts, candidate{keyOf(vm), vm.Status.Ready, down != "", hasFailed})
+	if needs && isJudged && !isRestarting && !c.Clock.Now().Before(failed.retry) {
+		_, stopped := to.waitsForOther(vm)
+		to.restarts = append(to.restarts, candidate{keyOf(vm), vm.Status.Ready, down != "", hasFailed, stopped})
 	}
-}
-
-// needsRestart reports whether a VM needs a restart that other rollouts permit. A stopped one
-// permits it if the VM is not ready: it may have failed because of that.
-func (v *vms) needsRestart(vm *partialobject.VirtualMachine) bool {
-	if _, stopped := v.waitsForOther(vm); stopped != "" && vm.Status.Ready {
-		v.stopped = stopped
-		return false
-	}
-	return needsRestart(vm)
 }
 
 // isJudged reports whether it is known if a VM needs a restart. One without a VMI does not.

@@ -48,7 +48,7 @@ func TestBudgets(t *testing.T) {
 			for i := range 12 {
 				key := types.NamespacedName{Namespace: fmt.Sprint("ns", i/4), Name: fmt.Sprint(i)}
 				f.add(key, i >= test.down)
-				all = append(all, candidate{key, i >= test.down, i < test.down && test.isLong, false})
+				all = append(all, candidate{key, i >= test.down, i < test.down && test.isLong, false, ""})
 			}
 			next := step{restart: true}
 			if got, _ := f.choose(&next, test.budgets, all); len(got) != test.want || (next.message == "") != (test.want > 0) {
@@ -411,7 +411,7 @@ func TestWaitsForOther(t *testing.T) {
 				t.Errorf("%v, stopped %q", is, stopped)
 			}
 			(&Controller{Clock: clock.NewFakeClock(start)}).addRunning(&out, r, vm, failure{})
-			if does := len(out.restarts) > 0; does != test.does {
+			if does := len(permitted(&step{restart: true}, out.restarts)) > 0; does != test.does {
 				t.Errorf("restarts: %v", out.restarts)
 			}
 		})

@@ -51,7 +51,6 @@ type vms struct {
 	waited   map[types.NamespacedName]mark // of those of them that wait for a restart already
 	restarts []candidate
 	others   []other
-	stopped  string // one of them, for which VMs wait
 	fleet    fleet
 	failures []v1alpha1.RolloutFailure
 }

@@ -78,8 +78,8 @@ func equalInt(a int64, b any) bool {
 	return a == b || ok && float64(a) == f && int64(f) == a
 }
 
-// Clone returns a deep copy. Like in one that was encoded and decoded, 2.0 is the integer 2;
-// larger ones than 2^53 stay.
+// Clone returns a deep copy. Whole numbers up to 2^53 become integers in it, as they do in a copy
+// that is encoded and decoded.
 func Clone(v any) any {
 	switch v := v.(type) {
 	case map[string]any:
