@@ -47,7 +47,18 @@ func TestLiveCluster(t *testing.T) {
 	t.Run("imports", g.imports)
 	t.Run("many", g.readsMany)
 	t.Run("mutating policies", g.mutatingPolicies)
-	t.Run("policies", g.policies) // the last: API servers forget policies some time after their deletion
+	t.Run("policies", g.policies) // late: API servers forget policies some time after their deletion
+	t.Run("an older virtwright", g.isOlder)
+}
+
+// isOlder takes away what a version before --only does not have.
+func (g *ground) isOlder(t *testing.T) {
+	g.kubectl("", "delete", "crd", "presetrollouts.virtwright.dev")
+	got := call(t, "", "reapply", "-A", "--only", "cluster/size")
+	says(t, got.err, "virtwright in the cluster is older than --only, and would apply all presets: upgrade it first")
+	if got.code != exitUsage {
+		t.Errorf("exit code %d", got.code)
+	}
 }
 
 // vmsIn returns the names of VMs in YAML.

@@ -119,6 +119,11 @@ func (r *reapplyCommand) run(ctx context.Context, s streams) error {
 		}
 	}
 	r.noteNone(s, len(chosen))
+	if r.only != "" {
+		if err := readsOnly(config); err != nil {
+			return err
+		}
+	}
 	if r.dryRun == dryRunClient {
 		for _, vm := range chosen {
 			fmt.Fprintln(s.out, r.displayName(vm)+r.dryRun.suffix())
@@ -126,6 +131,15 @@ func (r *reapplyCommand) run(ctx context.Context, s streams) error {
 		return nil
 	}
 	return r.each(ctx, config, chosen, s)
+}
+
+// readsOnly rejects a cluster whose virtwright would apply all presets.
+func readsOnly(config *rest.Config) error {
+	isRecent, err := serves(config, v1alpha1.GroupVersion.WithResource(v1alpha1.ResourcePresetRollouts))
+	if err == nil && !isRecent {
+		err = errors.New("virtwright in the cluster is older than --only, and would apply all presets: upgrade it first")
+	}
+	return err
 }
 
 var virtualMachines = kubevirtv1.GroupVersion.WithResource("virtualmachines")

@@ -45,6 +45,9 @@ const rolloutExamples = `  # Follow a rollout until it is complete, waits for an
 // rolloutPeriod is the time between two reads of a rollout that is watched.
 const rolloutPeriod = 2 * time.Second
 
+// patientReads are the reads of a rollout until the user learns that it stays behind.
+const patientReads = 6
+
 type rolloutCommand struct {
 	connection connection
 	watch      bool
@@ -267,7 +270,14 @@ func printRollout(s streams, r *v1alpha1.PresetRollout) error {
 		return err
 	}
 	var text strings.Builder
-	text.WriteString("\n" + oneLine(progressOf(r).Message) + "\n")
+	text.WriteString("\n")
+	progress := progressOf(r)
+	if progress.Message != "" {
+		text.WriteString(oneLine(progress.Message) + "\n")
+	}
+	if progress.ObservedGeneration != r.Generation {
+		text.WriteString(notSeen + "\n")
+	}
 	for _, p := range r.Status.Presets {
 		if p.Stable != p.Target {
 			fmt.Fprintf(&text, "%s: revision %d is stable, %d is rolled out\n", p.Name, p.Stable, p.Target)
@@ -275,7 +285,7 @@ func printRollout(s streams, r *v1alpha1.PresetRollout) error {
 	}
 	if n := ptr.Deref(r.Status.Waiting, 0); n > 0 {
 		when := "wait"
-		if progressOf(r).Reason == "Complete" { // nothing counts them any more
+		if progress.Reason == "Complete" { // nothing counts them any more
 			when = "waited at the end"
 		}
 		fmt.Fprintf(&text, "%d of the updated VMs %s for a restart, or to be ready\n", n, when)
@@ -287,16 +297,21 @@ func printRollout(s streams, r *v1alpha1.PresetRollout) error {
 	return err
 }
 
+const notSeen = "virtwright has not acted on the last change of this PresetRollout, or of its presets, yet; if this lasts, look at the manager"
+
 // follow prints a line for each change, until a person is needed or the rollout has ended.
 func (r presetRollouts) follow(ctx context.Context, s streams, now *v1alpha1.PresetRollout) error {
 	var last string
-	for {
+	for n := 1; ; n++ {
 		behind := r.isBehind(ctx, now)
 		if line := rolloutLine(now); line != last && !behind {
 			last = line
 			if _, err := fmt.Fprintln(s.out, line); err != nil {
 				return err
 			}
+		}
+		if behind && n == patientReads {
+			note(s, []string{notSeen})
 		}
 		switch reason := progressOf(now).Reason; {
 		case behind, slices.Contains([]string{"Updating", "Baking", "Aborting", unknownCount}, reason):

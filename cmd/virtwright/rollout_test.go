@@ -16,10 +16,14 @@ func TestRolloutStatus(t *testing.T) {
 		"Updating": "1 of the updated VMs wait for a restart, or to be ready",
 		"Complete": "1 of the updated VMs waited at the end for a restart, or to be ready",
 		"Invalid":  "Invalid - 1 - -",
+		"Paused":   "virtwright has not acted on the last change",
 	} {
 		r := &v1alpha1.PresetRollout{}
 		r.Status.Conditions = []metav1.Condition{{Type: v1alpha1.ConditionProgressing, Reason: reason}}
 		r.Status.Waiting, r.Status.Selected = new(int64(1)), new(int64(1))
+		if reason == "Paused" {
+			r.Generation = 1
+		}
 		var out bytes.Buffer
 		if err := printRollout(streams{nil, &out, &out}, r); err != nil || !strings.Contains(single(out.String()), want) {
 			t.Errorf("%s: %v\n%s", reason, err, out.String())

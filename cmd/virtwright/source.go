@@ -12,7 +12,9 @@ import (
 
 	"github.com/spf13/cobra"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/labels"
+	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/util/sets"
 	"k8s.io/client-go/discovery"
 	"k8s.io/client-go/discovery/cached/memory"
@@ -239,23 +241,30 @@ func (o *settings) readsVMs(fromFiles, inFiles bool) bool {
 
 // modeOf returns addon if the cluster has KubeVirt.
 func modeOf(config *rest.Config) (string, error) {
-	client, err := newClient(config, discovery.NewDiscoveryClientForConfig)
-	if err != nil {
-		return "", err
-	}
-	resources, err := client.ServerResourcesForGroupVersion(kubevirtv1.GroupVersion.String())
-	if apierrors.IsNotFound(err) {
-		return modeStandalone, nil
-	}
-	if err != nil {
+	hasKubeVirt, err := serves(config, kubevirtv1.GroupVersion.WithResource("kubevirts"))
+	switch {
+	case err != nil:
 		return "", fmt.Errorf("cannot detect whether the cluster has KubeVirt: %w", err)
-	}
-	for i := range resources.APIResources {
-		if resources.APIResources[i].Name == "kubevirts" {
-			return modeAddon, nil
-		}
+	case hasKubeVirt:
+		return modeAddon, nil
 	}
 	return modeStandalone, nil
+}
+
+// serves reports whether a cluster serves a resource.
+func serves(config *rest.Config, resource schema.GroupVersionResource) (bool, error) {
+	client, err := newClient(config, discovery.NewDiscoveryClientForConfig)
+	if err != nil {
+		return false, err
+	}
+	found, err := client.ServerResourcesForGroupVersion(resource.GroupVersion().String())
+	if apierrors.IsNotFound(err) {
+		return false, nil
+	}
+	if err != nil {
+		return false, err
+	}
+	return slices.ContainsFunc(found.APIResources, func(r metav1.APIResource) bool { return r.Name == resource.Resource }), nil
 }
 
 // quiet disables warnings about API versions and client-side rate limits.
