@@ -72,6 +72,9 @@ var (
 	interfaceStates = []string{"absent", "down", "up"}
 )
 
+// mostACPIIndex is QEMU's limit.
+const mostACPIIndex = 16_383
+
 func (g *guest) checkInterface(nic *kubevirtv1.Interface, at *field.Path) {
 	models := adapterModels
 	if g.arch.channelIO() {
@@ -82,8 +85,8 @@ func (g *guest) checkInterface(nic *kubevirtv1.Interface, at *field.Path) {
 	if nic.SRIOV != nil && nic.State != "" {
 		g.reject(field.Invalid(at.Child("state"), string(nic.State), "must be left out: the link of an sriov interface is the host's"))
 	}
-	if nic.ACPIIndex < 0 {
-		g.reject(field.Invalid(at.Child("acpiIndex"), nic.ACPIIndex, "must be at least 1; leave it out where there is none"))
+	if nic.ACPIIndex < 0 || nic.ACPIIndex > mostACPIIndex {
+		g.reject(field.Invalid(at.Child("acpiIndex"), nic.ACPIIndex, fmt.Sprintf("must be from 1 to %d; leave it out where there is none", mostACPIIndex)))
 	}
 	if nic.Name != "" && g.networks[nic.Name] == nil {
 		g.reject(detailed(field.NotFound(at.Child("name"), nic.Name), "must be the name of a network"))

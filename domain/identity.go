@@ -71,6 +71,9 @@ func namedUUID(namespace, name string) string {
 // entries without a value, which libvirt rejects.
 func (g *guest) sysinfo() {
 	if !g.arch.smbios {
+		if g.spec.Domain.Chassis != nil {
+			g.reject(field.Forbidden(field.NewPath("spec", "domain", "chassis"), "guests of "+g.arch.name+" have no SMBIOS tables; remove it"))
+		}
 		return
 	}
 	type entry = libvirtxml.DomainSysInfoEntry

@@ -51,7 +51,6 @@ var emulatedMachines = map[string][]string{
 // Feature gates that rules depend on.
 const (
 	GateDeclarativeHotplugVolumes Gate = "DeclarativeHotplugVolumes"
-	GateDecentralizedLiveMigrate  Gate = "DecentralizedLiveMigration"
 	GateDownwardMetrics           Gate = "DownwardMetrics"
 	GateGPUsWithDRA               Gate = "GPUsWithDRA"
 	GateGraceIOVirtualization     Gate = "GraceIOVirtualization"
@@ -80,7 +79,6 @@ const (
 // default.
 var gates = map[Gate]bool{
 	GateDeclarativeHotplugVolumes: true,
-	GateDecentralizedLiveMigrate:  false,
 	GateDownwardMetrics:           false,
 	GateGPUsWithDRA:               true,
 	GateGraceIOVirtualization:     false,

@@ -47,7 +47,11 @@ var diskGeometryRules = []Rule{{
 		}
 		for i, disk := range pointers(disksOf(vm)) {
 			if bus, target := busOf(disk); bus == busSATA || bus == busUSB {
-				r.Add(field.NotSupported(vm.diskPath(i, target, "bus"), bus, []string{busVirtio, busSCSI}))
+				supported := []string{busVirtio, busSCSI}
+				if disk.CDRom != nil {
+					supported = supported[1:] // see cdrom-not-virtio
+				}
+				r.Add(field.NotSupported(vm.diskPath(i, target, "bus"), bus, supported))
 			}
 		}
 	},

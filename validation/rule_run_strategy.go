@@ -49,14 +49,14 @@ var runStrategyRules = []Rule{{
 		}
 	},
 }, {
-	ID:          "wait-as-receiver-enabled",
-	Requirement: "The run strategy is WaitAsReceiver only if feature gate DecentralizedLiveMigration is enabled.",
-	Scope:       VirtualMachines,
-	Gate:        GateDecentralizedLiveMigrate,
+	ID:                "wait-as-receiver",
+	Requirement:       "The run strategy is not WaitAsReceiver in mode standalone, where VMs do not migrate.",
+	Scope:             VirtualMachines,
+	ClusterConfigured: true,
 	Check: func(vm *ExpandedVM, r *Report) {
 		strategy := vm.VM.Spec.RunStrategy
 		if strategy != nil && *strategy == kubevirtv1.RunStrategyWaitAsReceiver {
-			r.addDisabled(runStrategyPath)
+			r.Add(field.Invalid(runStrategyPath, *strategy, "VMs do not migrate in mode standalone: choose another run strategy"))
 		}
 	},
 }}

@@ -30,7 +30,7 @@ func TestSettings(t *testing.T) {
 func TestBadSettings(t *testing.T) {
 	for given, want := range map[string]string{
 		"feature-gates=HostDisc=true":          `unknown feature gate "HostDisc"; did you mean "HostDisk"?`,
-		"feature-gates=Q=true":                 `unknown feature gate "Q"; there are DecentralizedLiveMigration, `,
+		"feature-gates=Q=true":                 `unknown feature gate "Q"; there are DeclarativeHotplugVolumes, `,
 		"feature-gates=":                       `want NAME=true or NAME=false, not ""`,
 		"feature-gates=NUMA=maybe":             `want NAME=true or NAME=false, not "NUMA=maybe"`,
 		"emulated-machines=q35":                `want ARCHITECTURE=PATTERN,..., of amd64, arm64, s390x, not "q35"`,

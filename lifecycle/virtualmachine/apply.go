@@ -61,7 +61,7 @@ func (c *Controller) create(ctx context.Context, vm *partialobject.VirtualMachin
 	if full.GetGeneration() != vm.Generation || !sameRunState(full, vm) {
 		return fmt.Errorf("cannot start VirtualMachine %s: %w", key, partialobject.ErrStale)
 	}
-	vmi, err := newVMI(full, d, vm.RunStrategy())
+	vmi, err := newVMI(full, d)
 	if err != nil {
 		return apierrors.NewBadRequest(err.Error())
 	}

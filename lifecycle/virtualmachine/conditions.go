@@ -117,9 +117,10 @@ func vmiConditions(was []condition, vmi *partialobject.VirtualMachineInstance) [
 	return out
 }
 
+// runStrategies are those of VMs that do not migrate.
 var runStrategies = []runStrategy{
 	kubevirtv1.RunStrategyAlways, kubevirtv1.RunStrategyHalted, kubevirtv1.RunStrategyManual, kubevirtv1.RunStrategyOnce,
-	kubevirtv1.RunStrategyRerunOnFailure, kubevirtv1.RunStrategyWaitAsReceiver,
+	kubevirtv1.RunStrategyRerunOnFailure,
 }
 
 // strategyProblem returns why a run strategy is invalid, or nil.

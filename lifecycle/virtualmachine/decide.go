@@ -133,7 +133,7 @@ func wantsVMI(o observation) bool {
 	o.Requests = pendingRequests(o)
 	requested := firstAction(o) == kubevirtv1.StartRequest
 	switch o.Strategy {
-	case kubevirtv1.RunStrategyAlways, kubevirtv1.RunStrategyWaitAsReceiver:
+	case kubevirtv1.RunStrategyAlways:
 		return true
 	case kubevirtv1.RunStrategyRerunOnFailure, kubevirtv1.RunStrategyOnce:
 		return requested || o.LastStrategy != o.Strategy

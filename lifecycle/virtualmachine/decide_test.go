@@ -228,12 +228,12 @@ func endProblem(from, s observation) string {
 		return ""
 	case s.Excluded && s.VMI == nil:
 		return "" // nothing starts, and requests stay pending
-	case len(s.Requests) > 0 && s.Strategy != "" && s.Strategy != "Sometimes":
+	case len(s.Requests) > 0 && strategyProblem(s.Strategy) == nil:
 		return "a request is not served"
 	}
 	switch s.Strategy {
-	case kubevirtv1.RunStrategyAlways, kubevirtv1.RunStrategyWaitAsReceiver:
-		if !runs && !(s.Strategy == kubevirtv1.RunStrategyWaitAsReceiver && s.own() != nil) {
+	case kubevirtv1.RunStrategyAlways:
+		if !runs {
 			return "the VM does not run"
 		}
 	case kubevirtv1.RunStrategyHalted:

@@ -59,8 +59,6 @@ func printableStatus(vmi *partialobject.VirtualMachineInstance, o observation, d
 		return printableStatusOfVolumes[o.Volumes]
 	case inCrashLoop(o, d):
 		return kubevirtv1.VirtualMachineStatusCrashLoopBackOff
-	case o.Strategy == kubevirtv1.RunStrategyWaitAsReceiver:
-		return kubevirtv1.VirtualMachineStatusWaitingForReceiver
 	}
 	return kubevirtv1.VirtualMachineStatusStopped
 }

@@ -24,7 +24,7 @@ import (
 
 // newVMI returns the VMI of a VM: its template under its name, owned by it. Labels and annotations
 // are the template's, as in KubeVirt.
-func newVMI(vm *unstructured.Unstructured, d decision, strategy runStrategy) (*unstructured.Unstructured, error) {
+func newVMI(vm *unstructured.Unstructured, d decision) (*unstructured.Unstructured, error) {
 	template, _, err := unstructured.NestedMap(vm.Object, "spec", "template") // a copy
 	if err != nil || template == nil {
 		return nil, errors.New("spec.template must be an object: the VMI is created from it")
@@ -39,7 +39,7 @@ func newVMI(vm *unstructured.Unstructured, d decision, strategy runStrategy) (*u
 	out.SetName(vm.GetName())
 	labels, _, _ := unstructured.NestedStringMap(template, "metadata", "labels")
 	out.SetLabels(labels)
-	out.SetAnnotations(vmiAnnotations(vm, template, strategy))
+	out.SetAnnotations(vmiAnnotations(vm, template))
 	out.SetOwnerReferences([]metav1.OwnerReference{*ownerReference(vm)})
 	out.SetFinalizers([]string{v1alpha1.FinalizerPod}) // until its pod is gone, see package virtualmachineinstance
 	if d.Paused {
@@ -49,7 +49,7 @@ func newVMI(vm *unstructured.Unstructured, d decision, strategy runStrategy) (*u
 }
 
 // vmiAnnotations returns the annotations of the template that users may set on a VMI, and ours.
-func vmiAnnotations(vm *unstructured.Unstructured, template map[string]any, strategy runStrategy) map[string]string {
+func vmiAnnotations(vm *unstructured.Unstructured, template map[string]any) map[string]string {
 	given, _, _ := unstructured.NestedStringMap(template, "metadata", "annotations")
 	out := map[string]string{}
 	for key, value := range given {
@@ -61,9 +61,6 @@ func vmiAnnotations(vm *unstructured.Unstructured, template map[string]any, stra
 	written, values := partialobject.TemplateHashes(vm.Object["spec"].(map[string]any)["template"])
 	out[v1alpha1.AnnotationTemplateHash], out[v1alpha1.AnnotationTemplateValues] = written, values
 	out[protection.VMGeneration] = strconv.FormatInt(vm.GetGeneration(), 10)
-	if strategy == kubevirtv1.RunStrategyWaitAsReceiver {
-		out[kubevirtv1.CreateMigrationTarget] = "true"
-	}
 	return out
 }
 

@@ -42,7 +42,7 @@ spec:
     spec: {domain: {devices: {}, firmware: {serial: s1}, unknown: 5}, terminationGracePeriodSeconds: 5}
 `)
 	before := vm.DeepCopy()
-	got, err := newVMI(vm, decision{Create: true, Paused: true}, kubevirtv1.RunStrategyAlways)
+	got, err := newVMI(vm, decision{Create: true, Paused: true})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -69,7 +69,7 @@ spec: {domain: {devices: {}, firmware: {serial: s1, uuid: ""}, unknown: 5}, term
 	if diff := cmp.Diff(before.Object, vm.Object); diff != "" {
 		t.Errorf("the VM changed (-want +got):\n%s", diff)
 	}
-	again, err := newVMI(vm, decision{Create: true}, kubevirtv1.RunStrategyAlways)
+	again, err := newVMI(vm, decision{Create: true})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -77,14 +77,14 @@ spec: {domain: {devices: {}, firmware: {serial: s1, uuid: ""}, unknown: 5}, term
 		t.Errorf("the firmware is %s, then %s", identity, same)
 	}
 	vm.SetUID("22222222-2222-4222-8222-222222222222")
-	other, err := newVMI(vm, decision{Create: true}, kubevirtv1.RunStrategyAlways)
+	other, err := newVMI(vm, decision{Create: true})
 	if err != nil {
 		t.Fatal(err)
 	}
 	if same, _, _ := unstructured.NestedString(other.Object, "spec", "domain", "firmware", "uuid"); same == identity {
 		t.Error("two VMs of one name have one firmware identity")
 	}
-	if _, err := newVMI(parse(t, `{apiVersion: kubevirt.io/v1, kind: VirtualMachine, metadata: {name: a}, spec: {}}`), decision{}, ""); err == nil {
+	if _, err := newVMI(parse(t, `{apiVersion: kubevirt.io/v1, kind: VirtualMachine, metadata: {name: a}, spec: {}}`), decision{}); err == nil {
 		t.Error("want an error without a template")
 	}
 }
