@@ -53,15 +53,21 @@ func (g *guest) efi(efi *kubevirtv1.EFI, at *field.Path) {
 	// Firmware of SEV-SNP and TDX guests is measured; it checks no signatures.
 	guard := g.spec.Domain.LaunchSecurity
 	secure := ptr.Deref(efi.SecureBoot, guard == nil || guard.SNP == nil && guard.TDX == nil)
-	features := field.NewPath("spec", "domain", "features")
-	if f := g.spec.Domain.Features; f != nil && !on(&f.ACPI) && g.arch.name == "amd64" {
-		g.reject(field.Invalid(features.Child("acpi", "enabled"), false, "must be true, because UEFI needs ACPI; or remove "+at.String()))
-	}
-	if f := g.spec.Domain.Features; secure && g.arch.name == "amd64" && (f == nil || !on(f.SMM)) {
-		g.reject(field.Required(features.Child("smm"), "secure boot needs SMM: set it to {enabled: true}, or set "+at.Child("secureBoot").String()+" to false"))
+	if g.arch.name == "amd64" {
+		g.checkFeaturesOfEFI(secure, at)
 	}
 	g.domain.OS.Loader = &libvirtxml.DomainLoader{Readonly: "yes", Secure: yesNo(secure), Type: "pflash"}
 	g.domain.OS.NVRam = &libvirtxml.DomainNVRam{}
+}
+
+func (g *guest) checkFeaturesOfEFI(secure bool, at *field.Path) {
+	f, features := orNew(g.spec.Domain.Features), field.NewPath("spec", "domain", "features")
+	if !on(&f.ACPI) {
+		g.reject(field.Invalid(features.Child("acpi", "enabled"), false, "must be true, because UEFI needs ACPI; or remove "+at.String()))
+	}
+	if secure && !on(f.SMM) {
+		g.reject(field.Required(features.Child("smm"), "secure boot needs SMM: set it to {enabled: true}, or set "+at.Child("secureBoot").String()+" to false"))
+	}
 }
 
 // on reports whether a feature is set and not disabled.

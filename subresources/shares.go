@@ -31,7 +31,7 @@ type shares struct {
 func newShares() *shares {
 	return &shares{users: map[string]int{}, namespaces: map[string]int{}, rejected: prometheus.NewCounterVec(prometheus.CounterOpts{
 		Name: "virtwright_streams_rejected_total",
-		Help: "Consoles and displays rejected with 429, by the limit that was reached: user, namespace or replica.",
+		Help: "Connections to guests rejected with 429, by the limit that was reached: user, namespace or replica.",
 	}, []string{"limit"})}
 }
 

@@ -83,7 +83,7 @@ func (c *Controller) create(ctx context.Context, vmi *partialobject.VirtualMachi
 	ctrl.LoggerFrom(ctx).Info("Created the pod of a VMI", "pod", pod.Name, "podUID", pod.UID)
 	c.event(vmi, corev1.EventTypeNormal, "SuccessfulCreate", "Created virtual machine pod "+pod.Name)
 	if !domain.Reachable(full) {
-		c.event(vmi, corev1.EventTypeWarning, "NoPortsDeclared", "Nothing can connect to the guest: no interface declares ports and no probe uses one")
+		c.event(vmi, corev1.EventTypeWarning, "NoPortsDeclared", "Other pods cannot connect to the guest: no interface declares ports and no probe uses one")
 	}
 	return pod, guest, nil
 }
