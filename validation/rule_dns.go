@@ -67,10 +67,7 @@ var dnsRules = []Rule{{
 	Leaf:        true,
 	Requirement: "A nameserver is an IP address.",
 	Check: func(vm *ExpandedVM, r *Report) {
-		if vm.Spec.DNSConfig == nil {
-			return
-		}
-		for i, server := range vm.Spec.DNSConfig.Nameservers {
+		for i, server := range orEmpty(vm.Spec.DNSConfig).Nameservers {
 			if address, err := netip.ParseAddr(server); err != nil || address.Zone() != "" {
 				r.Add(field.Invalid(vm.Path("spec", "dnsConfig", "nameservers").Index(i), server,
 					"must be an IP address, such as 10.96.0.10 or fd00::a"))
@@ -82,10 +79,7 @@ var dnsRules = []Rule{{
 	Leaf:        true,
 	Requirement: "At most 6 search domains are given; joined by spaces they have at most 256 characters.",
 	Check: func(vm *ExpandedVM, r *Report) {
-		if vm.Spec.DNSConfig == nil {
-			return
-		}
-		searches := vm.Spec.DNSConfig.Searches
+		searches := orEmpty(vm.Spec.DNSConfig).Searches
 		length := max(len(searches)-1, 0)
 		for _, search := range searches {
 			length += len(search)
@@ -103,10 +97,7 @@ var dnsRules = []Rule{{
 	Leaf:        true,
 	Requirement: "A search domain is a DNS subdomain.",
 	Check: func(vm *ExpandedVM, r *Report) {
-		if vm.Spec.DNSConfig == nil {
-			return
-		}
-		for i, search := range vm.Spec.DNSConfig.Searches {
+		for i, search := range orEmpty(vm.Spec.DNSConfig).Searches {
 			if !isDNSSubdomain(search) {
 				r.Add(field.Invalid(vm.Path("spec", "dnsConfig", "searches").Index(i), search, dnsSubdomainDetail))
 			}
@@ -116,10 +107,7 @@ var dnsRules = []Rule{{
 	ID:          "dns-option-name",
 	Requirement: "A DNS option has a name.",
 	Check: func(vm *ExpandedVM, r *Report) {
-		if vm.Spec.DNSConfig == nil {
-			return
-		}
-		for i, option := range vm.Spec.DNSConfig.Options {
+		for i, option := range orEmpty(vm.Spec.DNSConfig).Options {
 			if option.Name == "" {
 				r.Add(field.Required(vm.Path("spec", "dnsConfig", "options").Index(i).Child("name"), "must be the name of an option, such as ndots"))
 			}

@@ -51,8 +51,7 @@ var passthroughRules = []Rule{{
 	Check: func(vm *ExpandedVM, r *Report) {
 		// Ignores GPUs with no source or both sources, which device-source reports.
 		first := -1
-		for i := range vm.Spec.Domain.Devices.GPUs {
-			gpu := &vm.Spec.Domain.Devices.GPUs[i]
+		for i, gpu := range pointers(vm.Spec.Domain.Devices.GPUs) {
 			if (gpu.DeviceName == "") == (gpu.ClaimRequest == nil) {
 				continue
 			}
@@ -84,14 +83,12 @@ func (p *passthrough) at(vm *ExpandedVM, more ...string) *field.Path {
 
 // eachPassthrough yields the GPUs and then the host devices.
 func (vm *ExpandedVM) eachPassthrough(yield func(*passthrough) bool) {
-	for i := range vm.Spec.Domain.Devices.GPUs {
-		gpu := &vm.Spec.Domain.Devices.GPUs[i]
+	for i, gpu := range pointers(vm.Spec.Domain.Devices.GPUs) {
 		if !yield(&passthrough{list: "gpus", name: gpu.Name, device: gpu.DeviceName, i: i, claim: gpu.ClaimRequest}) {
 			return
 		}
 	}
-	for i := range vm.Spec.Domain.Devices.HostDevices {
-		device := &vm.Spec.Domain.Devices.HostDevices[i]
+	for i, device := range pointers(vm.Spec.Domain.Devices.HostDevices) {
 		if !yield(&passthrough{list: "hostDevices", name: device.Name, device: device.DeviceName, i: i, claim: device.ClaimRequest}) {
 			return
 		}

@@ -131,10 +131,7 @@ var portRules = []Rule{{
 	Leaf:        true,
 	Requirement: "A private DHCP option is a number from 224 to 254.",
 	Check: forEach(interfacesOf, func(vm *ExpandedVM, r *Report, i int, nic *kubevirtv1.Interface) {
-		if nic.DHCPOptions == nil {
-			return
-		}
-		for j, option := range pointers(nic.DHCPOptions.PrivateOptions) {
+		for j, option := range pointers(orEmpty(nic.DHCPOptions).PrivateOptions) {
 			if option.Option < 224 || option.Option > 254 {
 				r.Add(field.Invalid(vm.interfacePath(i, "dhcpOptions", "privateOptions").Index(j).Child("option"), option.Option,
 					"must be from 224 to 254"))
@@ -145,11 +142,8 @@ var portRules = []Rule{{
 	ID:          "dhcp-private-option-unique",
 	Requirement: "Private DHCP options are unique.",
 	Check: forEach(interfacesOf, func(vm *ExpandedVM, r *Report, i int, nic *kubevirtv1.Interface) {
-		if nic.DHCPOptions == nil {
-			return
-		}
 		seen := map[int]bool{}
-		for j, option := range pointers(nic.DHCPOptions.PrivateOptions) {
+		for j, option := range pointers(orEmpty(nic.DHCPOptions).PrivateOptions) {
 			if seen[option.Option] {
 				r.Add(field.Duplicate(vm.interfacePath(i, "dhcpOptions", "privateOptions").Index(j).Child("option"), option.Option))
 			}
@@ -161,10 +155,7 @@ var portRules = []Rule{{
 	Leaf:        true,
 	Requirement: "An NTP server is an IPv4 address.",
 	Check: forEach(interfacesOf, func(vm *ExpandedVM, r *Report, i int, nic *kubevirtv1.Interface) {
-		if nic.DHCPOptions == nil {
-			return
-		}
-		for j, server := range nic.DHCPOptions.NTPServers {
+		for j, server := range orEmpty(nic.DHCPOptions).NTPServers {
 			if at, err := netip.ParseAddr(server); err != nil || at.Zone() != "" || !at.Unmap().Is4() {
 				r.Add(field.Invalid(vm.interfacePath(i, "dhcpOptions", "ntpServers").Index(j), server, "must be an IPv4 address"))
 			}

@@ -27,8 +27,7 @@ var resourceClaimRules = []Rule{{
 	ID:          "resource-claim-source",
 	Requirement: "A resource claim names either a claim or a template.",
 	Check: func(vm *ExpandedVM, r *Report) {
-		for i := range vm.Spec.ResourceClaims {
-			claim := &vm.Spec.ResourceClaims[i]
+		for i, claim := range pointers(vm.Spec.ResourceClaims) {
 			if (claim.ResourceClaimName == nil) == (claim.ResourceClaimTemplateName == nil) {
 				r.Add(field.Forbidden(vm.Path("spec", "resourceClaims").Index(i), "must have either resourceClaimName or resourceClaimTemplateName"))
 			}

@@ -85,8 +85,7 @@ var schedulingRules = []Rule{{
 	Requirement: "A toleration is valid for pods.",
 	Strictness:  StricterThanKubeVirt,
 	Check: func(vm *ExpandedVM, r *Report) {
-		for i := range vm.Spec.Tolerations {
-			toleration := &vm.Spec.Tolerations[i]
+		for i, toleration := range pointers(vm.Spec.Tolerations) {
 			at := func(name string) *field.Path { return vm.Path("spec", "tolerations").Index(i).Child(name) }
 			tolerationTaint(r, toleration, at)
 			tolerationEffect(r, toleration, at)

@@ -115,8 +115,7 @@ func (c *Config) runSelected(vm *ExpandedVM, chosen func(*Rule) bool) *Report {
 	vm.Config = c
 	r := &Report{runVMIRules: c.runVMIRules}
 	for _, group := range groups {
-		for i := range group.rules {
-			rule := &group.rules[i]
+		for _, rule := range pointers(group.rules) {
 			if chosen(rule) && rule.appliesTo(c, vm) {
 				r.rule, r.reported, r.suggestions = rule, 0, 0
 				rule.Check(vm, r)

@@ -53,24 +53,3 @@ var (
 	networkDataSources = choice("networkDataSecretRef", "networkDataBase64", "networkData")
 	deviceSources      = oneOf{{"deviceName"}, {"claimName", "requestName"}}
 )
-
-// independentMembers are the types with optional members that may all be set at once. A test fails
-// if KubeVirt has a type with two or more optional members that is in neither table.
-var independentMembers = map[string]string{
-	"core/v1.InterfaceBindingMethod":             "a part of Interface, whose choice has binding as well",
-	"core/v1.CPU":                                "independent properties",
-	"core/v1.Memory":                             "independent properties",
-	"core/v1.Firmware":                           "independent properties",
-	"core/v1.Timer":                              "a guest may have every timer",
-	"core/v1.TLBFlush":                           "independent extensions",
-	"core/v1.FeatureHyperv":                      "independent enlightenments",
-	"core/v1.Devices":                            "independent devices",
-	"core/v1.SEV":                                "independent properties",
-	"core/v1.DomainSpec":                         "independent parts",
-	"core/v1.Affinity":                           "independent kinds of affinity",
-	"core/v1.PodAffinityTerm":                    "both selectors apply",
-	"core/v1.VirtualMachineInstanceSpec":         "independent parts",
-	"core/v1.SSHPublicKeyAccessCredentialSource": "one source so far",
-	"core/v1.UserPasswordAccessCredentialSource": "one source so far",
-	"core/v1.QemuGuestAgentUserPasswordAccessCredentialPropagation": "no members",
-}
