@@ -279,11 +279,12 @@ func TestLawUpdatesMoveOnlyWhatTheyConcern(t *testing.T) {
 			sets = append(sets, append(slices.Clone(c.presets[min(1, len(c.presets)):]), c.preset(6+i), c.preset(9)))
 		}
 		c.updates(t, func(i int) []*Compiled { return sets[i] }, func(step lawStep) {
-			from, to := c.expanded(t, step, step.stored), c.expanded(t, step, step.sent)
+			from, unset := c.expanded(t, step, step.stored)
+			to, unsetNow := c.expanded(t, step, step.sent)
 			moved := normalized(step.got)
 			eachLeaf(normalized(step.stored), vmschema.VM(), nil, func(p provenance.Path, v any) {
 				is := vmschema.Value(moved, p)
-				if tree.Equal(v, is) || tree.IsObject(v) && tree.IsObject(is) || step.concerned(from, to, p) || underOverruled(step.before, p) || underOverruled(step.record, p) ||
+				if tree.Equal(v, is) || tree.IsObject(v) && tree.IsObject(is) || step.concerned(from, to, p) || unset(p) != unsetNow(p) || underOverruled(step.before, p) || underOverruled(step.record, p) ||
 					vmschema.Value(step.sent, p) != nil && !tree.Equal(v, vmschema.Value(step.sent, p)) {
 					return
 				}
@@ -293,11 +294,21 @@ func TestLawUpdatesMoveOnlyWhatTheyConcern(t *testing.T) {
 	})
 }
 
-// expanded is the expansion of the stored or sent intent.
-func (c lawCase) expanded(t *testing.T, step lawStep, vm map[string]any) map[string]any {
+// expanded is the expansion of the stored or sent intent, and whether a preset removes a field, or
+// one above it.
+func (c lawCase) expanded(t *testing.T, step lawStep, vm map[string]any) (object map[string]any, isRemoved func(provenance.Path) bool) {
 	t.Helper()
 	u := &update{old: roundTrip(step.stored), sent: roundTrip(step.sent), record: step.before}
-	return normalized(roundTrip(c.resolve(t, u.userIntent(vm), step.presets).Object()))
+	out := c.resolve(t, u.userIntent(vm), step.presets)
+	object = normalized(roundTrip(out.Object()))
+	return object, func(p provenance.Path) bool {
+		for i := range p {
+			if at := p[:i+1]; vmschema.Value(object, at) == nil && out.Record.At(at).IsDecided() {
+				return true
+			}
+		}
+		return false
+	}
 }
 
 // concerned reports whether two expansions differ at p, above it in a list, or in another member of
