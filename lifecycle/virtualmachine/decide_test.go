@@ -102,7 +102,7 @@ func violated(s observation, d decision) string {
 			actions++
 		}
 	}
-	known := s.Strategy != "" && s.Strategy != "Sometimes"
+	known := s.Strategy != "" && s.Strategy != "Sometimes" && s.Strategy != kubevirtv1.RunStrategyWaitAsReceiver
 	switch {
 	case actions > 1:
 		return "more than one action"
