@@ -1,6 +1,7 @@
 // Package partialobject has partial types of VMs, VMIs and DataVolumes for caches: only the fields
-// that controllers read. Other fields are not decoded, so they cost no memory and cannot cause
-// decoding errors. The package also has errors and events that controllers of VMs share.
+// that controllers read. Other fields are not decoded, so they cost no memory. A value that CRDs
+// admit, but that Go cannot decode, costs only the part that has it: otherwise one object would end
+// the lists and watches of all. The package also has errors and events that controllers of VMs share.
 package partialobject
 
 import (
@@ -32,9 +33,63 @@ type VirtualMachine struct {
 	} `json:"spec"`
 	Status VirtualMachineStatus `json:"status,omitzero"`
 
-	Record `json:"-"`
+	// invalidSpec is true if the spec cannot be decoded.
+	invalidSpec bool
+	Record      `json:"-"`
 	// Selecting are the labels by which presets select the VM, if a preset has set labels.
 	Selecting map[string]string `json:"-"`
+}
+
+// UnmarshalJSON decodes a VM. A spec or a status that cannot be decoded is empty.
+func (vm *VirtualMachine) UnmarshalJSON(raw []byte) error {
+	type plain VirtualMachine
+	if err := kjson.UnmarshalCaseSensitivePreserveInts(raw, (*plain)(vm)); err == nil {
+		return nil
+	}
+	*vm = VirtualMachine{}
+	parts, err := partsOf(raw, &vm.TypeMeta, &vm.ObjectMeta)
+	vm.invalidSpec = !decoded(parts.Spec, &vm.Spec)
+	decoded(parts.Status, &vm.Status)
+	return err
+}
+
+// UnmarshalJSON decodes a VMI. A spec or a status that cannot be decoded is empty.
+func (vmi *VirtualMachineInstance) UnmarshalJSON(raw []byte) error {
+	type plain VirtualMachineInstance
+	if err := kjson.UnmarshalCaseSensitivePreserveInts(raw, (*plain)(vmi)); err == nil {
+		return nil
+	}
+	*vmi = VirtualMachineInstance{}
+	parts, err := partsOf(raw, &vmi.TypeMeta, &vmi.ObjectMeta)
+	decoded(parts.Spec, &vmi.Spec)
+	decoded(parts.Status, &vmi.Status)
+	return err
+}
+
+// objectParts are an object with parts that are not decoded.
+type objectParts struct {
+	*metav1.TypeMeta `json:",inline"`
+	Metadata         *metav1.ObjectMeta `json:"metadata"`
+	Spec             json.RawMessage    `json:"spec"`
+	Status           json.RawMessage    `json:"status"`
+}
+
+func partsOf(raw []byte, kind *metav1.TypeMeta, metadata *metav1.ObjectMeta) (objectParts, error) {
+	out := objectParts{TypeMeta: kind, Metadata: metadata}
+	return out, kjson.UnmarshalCaseSensitivePreserveInts(raw, &out)
+}
+
+// decoded decodes all of a part or nothing.
+func decoded[T any](raw []byte, out *T) bool {
+	if len(raw) == 0 {
+		return true
+	}
+	var part T
+	if err := kjson.UnmarshalCaseSensitivePreserveInts(raw, &part); err != nil {
+		return false
+	}
+	*out = part
+	return true
 }
 
 // VirtualMachineStatus has the fields of a VM's status that virtwright writes.
@@ -112,12 +167,31 @@ type DataVolume struct {
 // A Template has the fields of a VM's template that caches hold.
 type Template struct {
 	Metadata struct {
-		Labels map[string]string `json:"labels,omitempty"`
+		Labels templateLabels `json:"labels,omitempty"`
 	} `json:"metadata,omitzero"`
 	Spec vmiSpec `json:"spec"`
 	// Hash and Values are the TemplateHashes.
 	Hash   string `json:"-"`
 	Values string `json:"-"`
+}
+
+// templateLabels are the labels that are strings. CRDs do not validate the metadata of templates.
+type templateLabels map[string]string
+
+// UnmarshalJSON never fails.
+func (l *templateLabels) UnmarshalJSON(raw []byte) error {
+	var all map[string]any
+	_ = json.Unmarshal(raw, &all)
+	*l = nil
+	for key, value := range all {
+		if text, is := value.(string); is {
+			if *l == nil {
+				*l = templateLabels{}
+			}
+			(*l)[key] = text
+		}
+	}
+	return nil
 }
 
 // UnmarshalJSON decodes the fields, and computes the hash from all fields.
@@ -187,8 +261,11 @@ type nic struct {
 }
 
 // RunStrategy returns the run strategy that the spec means; empty if running and runStrategy are
-// both set.
+// both set, or if the spec is invalid.
 func (vm *VirtualMachine) RunStrategy() kubevirtv1.VirtualMachineRunStrategy {
+	if vm.invalidSpec {
+		return ""
+	}
 	full := kubevirtv1.VirtualMachine{Spec: kubevirtv1.VirtualMachineSpec{Running: vm.Spec.Running, RunStrategy: vm.Spec.RunStrategy}}
 	strategy, _ := full.RunStrategy() // empty with an error
 	return strategy

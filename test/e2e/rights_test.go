@@ -37,7 +37,7 @@ rules:
   verbs: [create]
 - apiGroups: [admissionregistration.k8s.io]
   resources: [validatingadmissionpolicies, validatingadmissionpolicybindings]
-  resourceNames: [virtualmachines.protection.virtwright.dev, virtualmachineinstances.protection.virtwright.dev, templates.protection.virtwright.dev, pods.protection.virtwright.dev, exec.protection.virtwright.dev]
+  resourceNames: [virtualmachines.protection.virtwright.dev, virtualmachineinstances.protection.virtwright.dev, templates.protection.virtwright.dev, status.protection.virtwright.dev, pods.protection.virtwright.dev, exec.protection.virtwright.dev]
   verbs: [create, patch]
 ---
 apiVersion: rbac.authorization.k8s.io/v1

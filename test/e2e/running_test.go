@@ -87,6 +87,30 @@ var _ = Describe("Running state", func() {
 		}).Should(BeTrue())
 	})
 
+	It("does not depend on other VMs, whatever they have", func() {
+		s.create(tinyVM("odd", ""))
+		s.patch("odd", `{metadata: {finalizers: [example.com/stays]}}`)
+		s.kubectl("", "delete", "vm", "odd", "--wait=false")
+		s.patch("odd", `{spec: {template: {metadata: {labels: {a: 1}}}}}`) // KubeVirt's CRD admits it
+		s.create(strings.Replace(tinyVM("web", ""), "Halted", "Always", 1))
+		s.machineIs("web", "Starting")
+		s.patch("odd", `{metadata: {finalizers: null}}`)
+		Eventually(s.gone(virtualMachine, "odd")).Should(BeTrue())
+	})
+
+	It("is reported and requested by the controller of VMs only", func() {
+		s.create(tinyVM("web", ""))
+		s.machineIs("web", "Stopped")
+		for _, status := range []string{
+			`{"status":{"stateChangeRequests":[{"action":"Start","data":{"paused":"true"}}]}}`,
+			`{"status":{"conditions":[{"type":"Ready","status":"False","lastTransitionTime":"2026-01-01t00:00:00z"}]}}`,
+		} {
+			_, stderr, err := s.tryKubectl("", "patch", "vm", "web", "--subresource=status", "--type=merge", "-p", status)
+			Expect(err).To(HaveOccurred())
+			Expect(stderr).To(ContainSubstring("only the controller of VMs writes their status"))
+		}
+	})
+
 	It("warns of a VM that cannot boot, once", func() {
 		const warning = "Warning: spec.template.spec.domain.devices: no bootable device: " +
 			"add a volume with an image, an interface with bootOrder, or firmware.kernelBoot (bootable-device)"

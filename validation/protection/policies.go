@@ -13,7 +13,10 @@ import (
 )
 
 // policySuffix ends the names of the policies.
-const policySuffix = ".protection.virtwright.dev"
+const (
+	policySuffix     = ".protection.virtwright.dev"
+	statusPolicyName = "status" + policySuffix
+)
 
 // resources holds the plural names of kinds.
 var resources = map[presets.Kind]string{
@@ -27,7 +30,7 @@ func PolicyNames() []string {
 	for _, kind := range both {
 		names = append(names, resources[kind]+policySuffix)
 	}
-	return append(names, templatePolicyName, podPolicyName, execPolicyName)
+	return append(names, templatePolicyName, statusPolicyName, podPolicyName, execPolicyName)
 }
 
 // Policies returns the rules as policies, and bindings for all namespaces. Every field that an API
@@ -39,6 +42,9 @@ func (g Guard) Policies() ([]*admissionregistrationv1.ValidatingAdmissionPolicy,
 		policies = append(policies, g.policy(kind))
 	}
 	policies = append(policies, g.templatePolicy())
+	if !g.Addon {
+		policies = append(policies, g.statusPolicy())
+	}
 	if g.Manager != "" && !g.Addon {
 		policies = append(policies, g.podPolicy(), g.execPolicy())
 	}
@@ -68,6 +74,18 @@ func (g Guard) policy(kind presets.Kind) *admissionregistrationv1.ValidatingAdmi
 			Reason:            new(metav1.StatusReasonInvalid),
 		})
 	}
+	return out
+}
+
+// statusPolicy rejects other writers of the status of VMs, which has requests for starts and stops.
+func (g Guard) statusPolicy() *admissionregistrationv1.ValidatingAdmissionPolicy {
+	out := newPolicy(statusPolicyName)
+	out.Spec.MatchConstraints = constraints([]admissionregistrationv1.OperationType{admissionregistrationv1.Update}, resources[presets.VirtualMachine]+"/status")
+	out.Spec.MatchConditions = []admissionregistrationv1.MatchCondition{{Name: "not-a-trusted-writer", Expression: "!(" + g.trustedCEL(presets.VirtualMachine) + ")"}}
+	out.Spec.Validations = []admissionregistrationv1.Validation{{
+		Expression: part{Path: []string{"status"}}.sameCEL(), Message: "only the controller of VMs writes their status: start and stop VMs by their spec, or by the subresources start, stop and restart",
+		Reason: new(metav1.StatusReasonInvalid),
+	}}
 	return out
 }
 
