@@ -11,7 +11,7 @@ import (
 
 // sensitiveFields affect more than the VM: its node, secrets, its guest. Permission to write
 // presets does not suffice to set them in the VMs of others. docs/protection.md gives the reason
-// for each. An annotation that ends in /* stands for all with that prefix.
+// for each. An annotation that ends in * stands for all with that prefix.
 var sensitiveFields = slices.Concat(paths(
 	"volumes[*].hostDisk",
 	"volumes[*].cloudInitNoCloud", "volumes[*].cloudInitConfigDrive", "volumes[*].sysprep",
@@ -27,10 +27,22 @@ var sensitiveFields = slices.Concat(paths(
 ), networkNames, []provenance.Path{
 	provenance.Of("spec", "instancetype"),
 	vmAnnotations.Field("kubevirt.io/ignitiondata"), vmschema.TemplateAnnotations.Field("kubevirt.io/ignitiondata"),
-	vmschema.TemplateAnnotations.Field("k8s.v1.cni.cncf.io/*"), vmschema.TemplateAnnotations.Field("v1.multus-cni.io/*"),
-	vmschema.TemplateAnnotations.Field("container.apparmor.security.beta.kubernetes.io/*"),
 	sourceSecret("secretRef"), sourceSecret("secretExtraHeaders"),
-})
+}, podAnnotations())
+
+// podAnnotations act on the networks, the confinement, the containers or the credentials of the
+// pod.
+func podAnnotations() (out []provenance.Path) {
+	for _, prefix := range []string{
+		"k8s.v1.cni.cncf.io/", "v1.multus-cni.io/", "cni.projectcalico.org/", "k8s.ovn.org/", "ovn.kubernetes.io/", "policy.cilium.io/", "io.cilium",
+		"container.apparmor.security.beta.kubernetes.io/", "seccomp.security.alpha.kubernetes.io/", "container.seccomp.security.alpha.kubernetes.io/",
+		"io.kubernetes.cri-o.", "io.katacontainers.", "openshift.io/required-scc",
+		"pre.hook.backup.velero.io/", "post.hook.backup.velero.io/", "vault.hashicorp.com/", "iam.amazonaws.com/",
+	} {
+		out = append(out, vmschema.TemplateAnnotations.Field(prefix+"*"))
+	}
+	return out
+}
 
 // networkNames are sensitive only if they name another namespace.
 var networkNames = paths("networks[*].multus.networkName")
@@ -80,8 +92,8 @@ func overlaps(p, pattern provenance.Path) bool {
 		if pattern[i].Kind == provenance.AnyElement {
 			continue
 		}
-		prefix, every := strings.CutSuffix(pattern[i].Name, "/*")
-		if p[i] != pattern[i] && !(every && strings.HasPrefix(p[i].Name, prefix+"/")) {
+		prefix, every := strings.CutSuffix(pattern[i].Name, "*")
+		if p[i] != pattern[i] && !(every && strings.HasPrefix(p[i].Name, prefix)) {
 			return false
 		}
 	}

@@ -56,6 +56,7 @@ func TestSensitive(t *testing.T) {
 		"{spec: {template: {metadata: {annotations: {k8s.v1.cni.cncf.io/networks: other/net}}}}}":                             {`spec.template.metadata.annotations["k8s.v1.cni.cncf.io/networks"]`},
 		"{spec: {template: {metadata: {annotations: {v1.multus-cni.io/default-network: net}}}}}":                              {`spec.template.metadata.annotations["v1.multus-cni.io/default-network"]`},
 		"{spec: {template: {metadata: {annotations: {container.apparmor.security.beta.kubernetes.io/compute: unconfined}}}}}": {`spec.template.metadata.annotations["container.apparmor.security.beta.kubernetes.io/compute"]`},
+		"{spec: {template: {metadata: {annotations: {io.kubernetes.cri-o.Devices: /dev/sda}}}}}":                              {`spec.template.metadata.annotations["io.kubernetes.cri-o.Devices"]`},
 		"{spec: {template: {metadata: {annotations: {k8s.v1.cni.cncf.iox: other/net}}}}}":                                     nil,
 		"{spec: {template: {spec: {serviceAccountName: x}}}}":                                                                 {"spec.template.spec.serviceAccountName"},
 		"{spec: {template: {spec: {volumes: [{name: a, containerPath: {path: /var/run/secrets}}]}}}}":                         {"spec.template.spec.volumes[a].containerPath.path"},

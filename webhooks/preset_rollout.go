@@ -1,11 +1,11 @@
 package webhooks
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"slices"
 
-	admissionv1 "k8s.io/api/admission/v1"
 	authorizationv1 "k8s.io/api/authorization/v1"
 	apiequality "k8s.io/apimachinery/pkg/api/equality"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -47,13 +47,10 @@ func (p PresetRollout) Handle(ctx context.Context, req Request) Response {
 		return undecodable(req, v1alpha1.KindPresetRollout, err)
 	}
 	_ = kjson.UnmarshalCaseSensitivePreserveInts(req.OldObject.Raw, &before) // it is empty on a create
-	if req.Operation == admissionv1.Create {
-		rollout.CreationTimestamp = metav1.Time{} // others are older, also in the same second
-	}
 	const paused = v1alpha1.AnnotationRolloutPaused
 	changed, problems := changesSpec(req), checkSwitch(before.Annotations[paused], rollout.Annotations[paused], paused, "true", "false")
 	if changed {
-		problems = slices.Concat(problems, p.problems(strict, &rollout), skippedWaves(&before, &rollout))
+		problems = slices.Concat(problems, p.problems(strict, &before, &rollout), skippedWaves(&before, &rollout))
 	}
 	if len(problems) > 0 {
 		return invalid(req, problems)
@@ -93,7 +90,7 @@ func skippedWaves(before, after *v1alpha1.PresetRollout) (out field.ErrorList) {
 	return out
 }
 
-// idleParts warns about parts of a rollout that have no effect.
+// idleParts warns about parts of a rollout that have no effect, or that may keep it from restarts.
 func idleParts(spec *v1alpha1.PresetRolloutSpec) (out []string) {
 	selectsAll := func(s *metav1.LabelSelector) bool { return s == nil || len(s.MatchLabels)+len(s.MatchExpressions) == 0 }
 	i := slices.IndexFunc(spec.Waves, func(w v1alpha1.RolloutWave) bool { return selectsAll(w.VMs) && selectsAll(w.Namespaces) })
@@ -101,6 +98,9 @@ func idleParts(spec *v1alpha1.PresetRolloutSpec) (out []string) {
 		out = append(out, fmt.Sprintf("spec.waves[%d]: wave %s takes all VMs that are left: those after it, such as %s, get none", i, spec.Waves[i].Name, spec.Waves[i+1].Name))
 	}
 	if spec.Restart == v1alpha1.RestartRolling {
+		if len(spec.Budgets) == 0 {
+			out = append(out, "spec.budgets: without any, no VM is restarted while another VM of the cluster, of any owner, is not ready: set maxUnavailable")
+		}
 		return out
 	}
 	if len(spec.Budgets) > 0 {
@@ -112,7 +112,7 @@ func idleParts(spec *v1alpha1.PresetRolloutSpec) (out []string) {
 	return out
 }
 
-func (p PresetRollout) problems(strict []error, r *v1alpha1.PresetRollout) field.ErrorList {
+func (p PresetRollout) problems(strict []error, before, r *v1alpha1.PresetRollout) field.ErrorList {
 	out := unknownFields(strict, rolloutParts)
 	if _, err := presets.NewRollout(r); err != nil {
 		out = append(out, err)
@@ -121,7 +121,9 @@ func (p PresetRollout) problems(strict []error, r *v1alpha1.PresetRollout) field
 	if p.Rollouts == nil {
 		return out
 	}
-	if err := p.Rollouts.Taken(r); err != nil {
+	added := &v1alpha1.PresetRollout{ObjectMeta: metav1.ObjectMeta{Name: r.Name}} // any other one that has them is older
+	added.Spec.Presets = slices.DeleteFunc(slices.Clone(r.Spec.Presets), func(ref string) bool { return slices.Contains(before.Spec.Presets, ref) })
+	if err := cmp.Or(p.Rollouts.Taken(added), p.Rollouts.Taken(r)); err != nil {
 		out = append(out, err)
 	}
 	return out

@@ -1,7 +1,8 @@
 // Package partialobject has partial types of VMs, VMIs and DataVolumes for caches: only the fields
 // that controllers read. Other fields are not decoded, so they cost no memory. A value that CRDs
 // admit, but that Go cannot decode, costs only the part that has it: otherwise one object would end
-// the lists and watches of all. The package also has errors and events that controllers of VMs share.
+// the lists and watches of all. The package also has errors and events that controllers of VMs
+// share.
 package partialobject
 
 import (

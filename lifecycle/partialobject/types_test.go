@@ -5,7 +5,8 @@ import (
 	"testing"
 )
 
-// TestOneObjectEndsNoWatch: values that CRDs admit, but that Go cannot decode, cost only their part.
+// TestOneObjectEndsNoWatch: values that CRDs admit, but that Go cannot decode, cost only their
+// part.
 func TestOneObjectEndsNoWatch(t *testing.T) {
 	var list VirtualMachineList
 	if err := json.Unmarshal([]byte(`{"items": [

@@ -241,6 +241,15 @@ var _ = Describe("A PresetRollout", func() {
 		in.Object["spec"].(map[string]any)["presets"] = []any{"cluster/" + s.ns}
 		_, err = s.of(presetRollout).Create(here.ctx, in, metav1.CreateOptions{})
 		Expect(err).To(MatchError(ContainSubstring("PresetRollout " + s.ns + " has preset cluster/" + s.ns)))
+
+		By("not even by a change of the older one of two")
+		in.Object["spec"].(map[string]any)["presets"] = []any{"cluster/" + s.ns + "-2"}
+		_, err = s.of(presetRollout).Create(here.ctx, in, metav1.CreateOptions{})
+		Expect(err).NotTo(HaveOccurred())
+		DeferCleanup(func() { s.kubectl("", "delete", "presetrollout", s.ns+"-2") })
+		_, err = s.of(presetRollout).Patch(here.ctx, s.ns, types.MergePatchType,
+			[]byte(`{"spec":{"presets":["cluster/`+s.ns+`","cluster/`+s.ns+`-2"]}}`), metav1.PatchOptions{})
+		Expect(err).To(MatchError(ContainSubstring("PresetRollout " + s.ns + "-2 has preset cluster/" + s.ns + "-2")))
 	})
 })
 

@@ -87,7 +87,7 @@ var _ = Describe("Running state", func() {
 		}).Should(BeTrue())
 	})
 
-	It("does not depend on other VMs, whatever they have", func() {
+	It("does not depend on what other VMs have", func() {
 		s.create(tinyVM("odd", ""))
 		s.patch("odd", `{metadata: {finalizers: [example.com/stays]}}`)
 		s.kubectl("", "delete", "vm", "odd", "--wait=false")
