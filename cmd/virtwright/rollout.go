@@ -302,15 +302,18 @@ const notSeen = "virtwright has not acted on the last change of this PresetRollo
 // follow prints a line for each change, until a person is needed or the rollout has ended.
 func (r presetRollouts) follow(ctx context.Context, s streams, now *v1alpha1.PresetRollout) error {
 	var last string
-	for n := 1; ; n++ {
+	for late := 0; ; {
 		behind := r.isBehind(ctx, now)
+		if late++; !behind {
+			late = 0
+		}
 		if line := rolloutLine(now); line != last && !behind {
 			last = line
 			if _, err := fmt.Fprintln(s.out, line); err != nil {
 				return err
 			}
 		}
-		if behind && n == patientReads {
+		if late == patientReads {
 			note(s, []string{notSeen})
 		}
 		switch reason := progressOf(now).Reason; {

@@ -34,14 +34,14 @@ type VirtualMachine struct {
 	} `json:"spec"`
 	Status VirtualMachineStatus `json:"status,omitzero"`
 
-	// invalidSpec is true if the spec cannot be decoded.
+	// invalidSpec is true if a field of the spec cannot be decoded.
 	invalidSpec bool
 	Record      `json:"-"`
 	// Selecting are the labels by which presets select the VM, if a preset has set labels.
 	Selecting map[string]string `json:"-"`
 }
 
-// UnmarshalJSON decodes a VM. A spec or a status that cannot be decoded is empty.
+// UnmarshalJSON decodes a VM. A field of spec or status that cannot be decoded is empty.
 func (vm *VirtualMachine) UnmarshalJSON(raw []byte) error {
 	type plain VirtualMachine
 	if err := kjson.UnmarshalCaseSensitivePreserveInts(raw, (*plain)(vm)); err == nil {
@@ -49,12 +49,12 @@ func (vm *VirtualMachine) UnmarshalJSON(raw []byte) error {
 	}
 	*vm = VirtualMachine{}
 	parts, err := partsOf(raw, &vm.TypeMeta, &vm.ObjectMeta)
-	vm.invalidSpec = !decoded(parts.Spec, &vm.Spec)
-	decoded(parts.Status, &vm.Status)
+	vm.invalidSpec = !decodeFields(parts.Spec, &vm.Spec)
+	decodeFields(parts.Status, &vm.Status)
 	return err
 }
 
-// UnmarshalJSON decodes a VMI. A spec or a status that cannot be decoded is empty.
+// UnmarshalJSON decodes a VMI. A field of spec or status that cannot be decoded is empty.
 func (vmi *VirtualMachineInstance) UnmarshalJSON(raw []byte) error {
 	type plain VirtualMachineInstance
 	if err := kjson.UnmarshalCaseSensitivePreserveInts(raw, (*plain)(vmi)); err == nil {
@@ -62,8 +62,8 @@ func (vmi *VirtualMachineInstance) UnmarshalJSON(raw []byte) error {
 	}
 	*vmi = VirtualMachineInstance{}
 	parts, err := partsOf(raw, &vmi.TypeMeta, &vmi.ObjectMeta)
-	decoded(parts.Spec, &vmi.Spec)
-	decoded(parts.Status, &vmi.Status)
+	decodeFields(parts.Spec, &vmi.Spec)
+	decodeFields(parts.Status, &vmi.Status)
 	return err
 }
 
@@ -80,17 +80,25 @@ func partsOf(raw []byte, kind *metav1.TypeMeta, metadata *metav1.ObjectMeta) (ob
 	return out, kjson.UnmarshalCaseSensitivePreserveInts(raw, &out)
 }
 
-// decoded decodes all of a part or nothing.
-func decoded[T any](raw []byte, out *T) bool {
-	if len(raw) == 0 {
-		return true
-	}
-	var part T
-	if err := kjson.UnmarshalCaseSensitivePreserveInts(raw, &part); err != nil {
+// decodeFields decodes the fields that can be decoded, and reports whether these are all.
+func decodeFields[T any](raw []byte, out *T) bool {
+	var fields map[string]json.RawMessage
+	if len(raw) > 0 && kjson.UnmarshalCaseSensitivePreserveInts(raw, &fields) != nil {
 		return false
 	}
-	*out = part
-	return true
+	isValid := true
+	for name, value := range fields {
+		field, err := json.Marshal(map[string]json.RawMessage{name: value})
+		if err == nil {
+			err = kjson.UnmarshalCaseSensitivePreserveInts(field, new(T))
+		}
+		if err != nil {
+			isValid = false
+			continue
+		}
+		_ = kjson.UnmarshalCaseSensitivePreserveInts(field, out) // it has just been decoded
+	}
+	return isValid
 }
 
 // VirtualMachineStatus has the fields of a VM's status that virtwright writes.

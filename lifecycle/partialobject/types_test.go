@@ -19,7 +19,7 @@ func TestOneObjectEndsNoWatch(t *testing.T) {
 	for i, want := range []struct {
 		name, strategy string
 		created        bool
-	}{{"labels", "Always", false}, {"no-labels", "Always", false}, {"time", "Always", false}, {"spec", "", true}} {
+	}{{"labels", "Always", false}, {"no-labels", "Always", false}, {"time", "Always", true}, {"spec", "", true}} {
 		vm := &list.Items[i]
 		if vm.Name != want.name || string(vm.RunStrategy()) != want.strategy || vm.Status.Created != want.created {
 			t.Errorf("want %v, got %+v", want, vm)

@@ -3,6 +3,7 @@ package virtualmachine
 import (
 	"cmp"
 	"context"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"strings"
@@ -90,13 +91,12 @@ func (c *Controller) create(ctx context.Context, vm *partialobject.VirtualMachin
 // based on. A replica that becomes the leader again may have cached a request that was served
 // since.
 func sameRunState(full *unstructured.Unstructured, vm *partialobject.VirtualMachine) bool {
-	var status partialobject.VirtualMachineStatus
-	content, _, _ := unstructured.NestedMap(full.Object, "status")
-	if runtime.DefaultUnstructuredConverter.FromUnstructured(content, &status) != nil {
+	var now partialobject.VirtualMachine
+	if raw, err := json.Marshal(full.Object); err != nil || json.Unmarshal(raw, &now) != nil {
 		return false
 	}
-	return status.RunStrategy == vm.Status.RunStrategy &&
-		apiequality.Semantic.DeepEqual(status.StateChangeRequests, vm.Status.StateChangeRequests)
+	return now.Status.RunStrategy == vm.Status.RunStrategy &&
+		apiequality.Semantic.DeepEqual(now.Status.StateChangeRequests, vm.Status.StateChangeRequests)
 }
 
 // readFull reads a VM from the API server, including fields that caches leave out.

@@ -200,9 +200,8 @@ func TestStart(t *testing.T) {
 		"Manual": {"none": "202 [Start]", "pending": already, "succeeded": "202 [Stop vmi-1, Start]"},
 		"RerunOnFailure": {"none": "202 [Start]", "pending": already, "succeeded": "202 [Stop vmi-1, Start]",
 			"failed": "409 RerunOnFailure does not support starting VM from failed state"},
-		"Always": rejected("Always"), "true": rejected("Always"), "Once": rejected("Once"),
-		"WaitAsReceiver": halted("202"),
-		"Sometimes":      halted("500 Internal error occurred: unknown runstrategy: Sometimes"),
+		"Always": rejected("Always"), "true": rejected("Always"), "Once": rejected("Once"), "WaitAsReceiver": rejected("WaitAsReceiver"),
+		"Sometimes": halted("500 Internal error occurred: unknown runstrategy: Sometimes"),
 	}.check(t, func(vm *kubevirtv1.VirtualMachine, vmi *kubevirtv1.VirtualMachineInstance) (*Changes, error) {
 		return Start(vm, vmi, &kubevirtv1.StartOptions{})
 	})

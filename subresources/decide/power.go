@@ -35,10 +35,8 @@ func (c *call) start(begin stateChange) (*Changes, error) {
 		return c.startHalted(begin)
 	case kubevirtv1.RunStrategyRerunOnFailure, kubevirtv1.RunStrategyManual:
 		return c.startRequested(begin)
-	case kubevirtv1.RunStrategyAlways, kubevirtv1.RunStrategyOnce:
+	case kubevirtv1.RunStrategyAlways, kubevirtv1.RunStrategyOnce, kubevirtv1.RunStrategyWaitAsReceiver:
 		return nil, c.conflict("%s does not support manual start requests", c.strategy)
-	case kubevirtv1.RunStrategyWaitAsReceiver:
-		return &Changes{}, nil
 	}
 	return nil, c.unknownStrategy()
 }

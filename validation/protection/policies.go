@@ -42,11 +42,8 @@ func (g Guard) Policies() ([]*admissionregistrationv1.ValidatingAdmissionPolicy,
 		policies = append(policies, g.policy(kind))
 	}
 	policies = append(policies, g.templatePolicy())
-	if !g.Addon {
-		policies = append(policies, g.statusPolicy())
-	}
 	if g.Manager != "" && !g.Addon {
-		policies = append(policies, g.podPolicy(), g.execPolicy())
+		policies = append(policies, g.statusPolicy(), g.podPolicy(), g.execPolicy())
 	}
 	for _, policy := range policies {
 		binding := &admissionregistrationv1.ValidatingAdmissionPolicyBinding{}
@@ -77,11 +74,13 @@ func (g Guard) policy(kind presets.Kind) *admissionregistrationv1.ValidatingAdmi
 	return out
 }
 
-// statusPolicy rejects other writers of the status of VMs, which has requests for starts and stops.
+// statusPolicy lets only controllers write the status of VMs, which has requests for starts and
+// stops. No webhook checks that.
 func (g Guard) statusPolicy() *admissionregistrationv1.ValidatingAdmissionPolicy {
 	out := newPolicy(statusPolicyName)
 	out.Spec.MatchConstraints = constraints([]admissionregistrationv1.OperationType{admissionregistrationv1.Update}, resources[presets.VirtualMachine]+"/status")
-	out.Spec.MatchConditions = []admissionregistrationv1.MatchCondition{{Name: "not-a-trusted-writer", Expression: "!(" + g.trustedCEL(presets.VirtualMachine) + ")"}}
+	writers := userInCEL(g.Trusted) + " || " + g.ByController()
+	out.Spec.MatchConditions = []admissionregistrationv1.MatchCondition{{Name: "not-a-trusted-writer", Expression: "!(" + writers + ")"}}
 	out.Spec.Validations = []admissionregistrationv1.Validation{{
 		Expression: part{Path: []string{"status"}}.sameCEL(), Message: "only the controller of VMs writes their status: start and stop VMs by their spec, or by the subresources start, stop and restart",
 		Reason: new(metav1.StatusReasonInvalid),
