@@ -1,6 +1,6 @@
 // Package partialobject has partial types of VMs, VMIs and DataVolumes for caches: only the fields
 // that controllers read. Other fields are not decoded, so they cost no memory. A value that CRDs
-// admit, but that Go cannot decode, costs only the part that has it: otherwise one object would end
+// admit, but that Go cannot decode, costs only its field: otherwise one object would end
 // the lists and watches of all. The package also has errors and events that controllers of VMs
 // share.
 package partialobject
@@ -48,9 +48,8 @@ func (vm *VirtualMachine) UnmarshalJSON(raw []byte) error {
 		return nil
 	}
 	*vm = VirtualMachine{}
-	parts, err := partsOf(raw, &vm.TypeMeta, &vm.ObjectMeta)
-	vm.invalidSpec = !decodeFields(parts.Spec, &vm.Spec)
-	decodeFields(parts.Status, &vm.Status)
+	isValid, err := decodeParts(raw, &vm.TypeMeta, &vm.ObjectMeta, &vm.Spec, &vm.Status)
+	vm.invalidSpec = !isValid
 	return err
 }
 
@@ -61,23 +60,22 @@ func (vmi *VirtualMachineInstance) UnmarshalJSON(raw []byte) error {
 		return nil
 	}
 	*vmi = VirtualMachineInstance{}
-	parts, err := partsOf(raw, &vmi.TypeMeta, &vmi.ObjectMeta)
-	decodeFields(parts.Spec, &vmi.Spec)
-	decodeFields(parts.Status, &vmi.Status)
+	_, err := decodeParts(raw, &vmi.TypeMeta, &vmi.ObjectMeta, &vmi.Spec, &vmi.Status)
 	return err
 }
 
-// objectParts are an object with parts that are not decoded.
-type objectParts struct {
-	*metav1.TypeMeta `json:",inline"`
-	Metadata         *metav1.ObjectMeta `json:"metadata"`
-	Spec             json.RawMessage    `json:"spec"`
-	Status           json.RawMessage    `json:"status"`
-}
-
-func partsOf(raw []byte, kind *metav1.TypeMeta, metadata *metav1.ObjectMeta) (objectParts, error) {
-	out := objectParts{TypeMeta: kind, Metadata: metadata}
-	return out, kjson.UnmarshalCaseSensitivePreserveInts(raw, &out)
+// decodeParts decodes metadata, and the fields of spec and status that can be decoded. It reports
+// whether these are all of the spec.
+func decodeParts[S, T any](raw []byte, kind *metav1.TypeMeta, metadata *metav1.ObjectMeta, spec *S, status *T) (isValid bool, err error) {
+	parts := struct {
+		*metav1.TypeMeta `json:",inline"`
+		Metadata         *metav1.ObjectMeta `json:"metadata"`
+		Spec             json.RawMessage    `json:"spec"`
+		Status           json.RawMessage    `json:"status"`
+	}{TypeMeta: kind, Metadata: metadata}
+	err = kjson.UnmarshalCaseSensitivePreserveInts(raw, &parts)
+	decodeFields(parts.Status, status)
+	return decodeFields(parts.Spec, spec), err
 }
 
 // decodeFields decodes the fields that can be decoded, and reports whether these are all.
@@ -191,12 +189,9 @@ type templateLabels map[string]string
 func (l *templateLabels) UnmarshalJSON(raw []byte) error {
 	var all map[string]any
 	_ = json.Unmarshal(raw, &all)
-	*l = nil
+	*l = templateLabels{}
 	for key, value := range all {
 		if text, is := value.(string); is {
-			if *l == nil {
-				*l = templateLabels{}
-			}
 			(*l)[key] = text
 		}
 	}

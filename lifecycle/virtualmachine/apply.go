@@ -92,7 +92,7 @@ func (c *Controller) create(ctx context.Context, vm *partialobject.VirtualMachin
 // since.
 func sameRunState(full *unstructured.Unstructured, vm *partialobject.VirtualMachine) bool {
 	var now partialobject.VirtualMachine
-	if raw, err := json.Marshal(full.Object); err != nil || json.Unmarshal(raw, &now) != nil {
+	if raw, err := json.Marshal(map[string]any{"status": full.Object["status"]}); err != nil || json.Unmarshal(raw, &now) != nil {
 		return false
 	}
 	return now.Status.RunStrategy == vm.Status.RunStrategy &&

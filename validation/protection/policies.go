@@ -12,8 +12,8 @@ import (
 	"github.com/virtwright/virtwright/presets"
 )
 
-// policySuffix ends the names of the policies.
 const (
+	// policySuffix ends the names of the policies.
 	policySuffix     = ".protection.virtwright.dev"
 	statusPolicyName = "status" + policySuffix
 )
@@ -79,7 +79,7 @@ func (g Guard) policy(kind presets.Kind) *admissionregistrationv1.ValidatingAdmi
 func (g Guard) statusPolicy() *admissionregistrationv1.ValidatingAdmissionPolicy {
 	out := newPolicy(statusPolicyName)
 	out.Spec.MatchConstraints = constraints([]admissionregistrationv1.OperationType{admissionregistrationv1.Update}, resources[presets.VirtualMachine]+"/status")
-	writers := userInCEL(g.Trusted) + " || " + g.ByController()
+	writers := g.trustedCEL(presets.VirtualMachineInstance) // controllers, too
 	out.Spec.MatchConditions = []admissionregistrationv1.MatchCondition{{Name: "not-a-trusted-writer", Expression: "!(" + writers + ")"}}
 	out.Spec.Validations = []admissionregistrationv1.Validation{{
 		Expression: part{Path: []string{"status"}}.sameCEL(), Message: "only the controller of VMs writes their status: start and stop VMs by their spec, or by the subresources start, stop and restart",
