@@ -15,7 +15,8 @@ import (
 func TestRollouts(t *testing.T) {
 	const preset = "apiVersion: virtwright.dev/v1alpha1\nkind: ClusterVirtualMachinePreset\nmetadata: {name: s}\nspec: {defaults: {spec: {template: {spec: {hostname: a}}}}}\n---\n"
 	for spec, want := range map[string]string{
-		"{presets: [cluster/s], waves: [{name: a, vms: {matchLabels: {a: b}}, steps: [1%, 50%, 100%], bake: 1h, approval: Required}, {name: b}], restart: Rolling}": "",
+		"{presets: [cluster/s], waves: [{name: a, vms: {matchLabels: {a: b}}, steps: [1%, 50%, 100%], bake: 1h, approval: Required}, {name: b}]}": "",
+		"{presets: [cluster/s], waves: [{name: a}], restart: Rolling}":                                                                            "warning: spec.budgets: without any",
 		"{presets: [s], waves: [{name: a}]}":                                     `spec.presets[0]: Invalid value: "s": must be cluster/ and the name`,
 		"{presets: [], waves: [{name: a}]}":                                      "spec.presets: Required value",
 		"{presets: [cluster/s, cluster/s], waves: [{name: a}]}":                  `spec.presets[1]: Duplicate value: "cluster/s"`,
