@@ -22,6 +22,7 @@ import (
 
 	"github.com/virtwright/virtwright/api/v1alpha1"
 	"github.com/virtwright/virtwright/presets"
+	"github.com/virtwright/virtwright/presets/condition"
 	"github.com/virtwright/virtwright/presets/provenance"
 	"github.com/virtwright/virtwright/presets/tree"
 	"github.com/virtwright/virtwright/validation"
@@ -98,12 +99,12 @@ type member struct {
 	// vms and namespaces are the requirements of its selectors, by label key.
 	vms, namespaces map[string]requirement
 	// demands are those of its conditions.
-	demands []presets.Demand
+	demands []condition.Demand
 	around  labels.Set // known labels of the preset's own namespace
 	// matchesNothing is true if no VM can match.
 	matchesNothing bool
 	// solutions are sets of values that meet its conditions; empty until searched is true.
-	solutions [][]presets.ConditionValue
+	solutions [][]condition.Candidate
 	searched  bool
 }
 
@@ -139,7 +140,7 @@ func newAnalysis(ctx context.Context, all []*presets.Compiled) *analysis {
 	a := &analysis{ctx: ctx, trialsLeft: maxTrials, all: presets.NewSnapshot(all, nil), at: map[string][]claim{}, under: map[string][]claim{}}
 	for _, c := range all {
 		vms, namespaces := c.Selectors()
-		m := &member{Compiled: c, vms: requirements(vms), namespaces: requirements(namespaces), demands: c.Demands()}
+		m := &member{Compiled: c, vms: requirements(vms), namespaces: requirements(namespaces), demands: c.Expressions().Demands()}
 		for _, p := range c.Actions() {
 			m.parts = append(m.parts, &part{p, p.Path.String(), tree.Format(p.Value)})
 		}
@@ -187,9 +188,9 @@ func (a *analysis) unreachable() {
 		vms, namespaces := m.Selectors()
 		_, some := satisfy(vms)
 		_, somewhere := satisfy(namespaces)
-		contradicted, why := m.Contradiction()
+		contradicted, why := m.Expressions().Contradiction()
 		implausible, whyNot := a.neverPlausible(m)
-		switch i := m.FalseCondition(); {
+		switch i := m.Expressions().FalseCondition(); {
 		case !some:
 			m.matchesNothing = true
 			a.report(Unreachable, m, Finding{Field: "spec.match.labels" + unmet(m.vms), Message: fmt.Sprintf("no labels meet the selector %s", vms)})
@@ -227,7 +228,7 @@ func (a *analysis) neverPlausible(m *member) (index int, why string) {
 		}
 		isPlausible := func(v any) bool {
 			w := &Witness{Kind: presets.VirtualMachine, Object: newObject(presets.VirtualMachine, "any", nil)}
-			facts := []presets.ConditionValue{{Path: d.Path, Value: v}}
+			facts := []condition.Candidate{{Path: d.Path, Value: v}}
 			return w.with(facts, nil).isPlausible(facts)
 		}
 		if !slices.ContainsFunc(d.Values, isPlausible) {

@@ -9,6 +9,7 @@ import (
 
 	"github.com/virtwright/virtwright/api/v1alpha1"
 	"github.com/virtwright/virtwright/presets"
+	"github.com/virtwright/virtwright/presets/condition"
 	"github.com/virtwright/virtwright/validation"
 )
 
@@ -223,9 +224,9 @@ var Checks = []*Check{
 
 // CheckPreset reports invalid values, and expressions that fail for some VMs, in a compiled preset.
 func CheckPreset(rules *validation.Config, p v1alpha1.Preset, compiled *presets.Compiled) []Finding {
-	unguarded, _ := compiled.UnguardedExpressions(presets.AllSteps)
+	unguarded, _ := compiled.Expressions().Unguarded(condition.AllSteps)
 	var out []Finding
-	for _, problem := range rules.ValidatePreset(p, compiled, presets.AllSteps).Errors {
+	for _, problem := range rules.ValidatePreset(p, compiled, condition.AllSteps).Errors {
 		check := invalidValue
 		if slices.ContainsFunc(unguarded, func(e *field.Error) bool { return e.Field == problem.Field }) {
 			check = unguardedExpression
@@ -239,15 +240,15 @@ func CheckPreset(rules *validation.Config, p v1alpha1.Preset, compiled *presets.
 		*Check
 		found field.ErrorList
 	}{
-		{unknownSelection, compiled.UnknownSelections()},
-		{mistakenComparison, compiled.MistakenComparisons()},
-		{unusedVariable, compiled.UnusedVariables()},
+		{unknownSelection, compiled.Expressions().UnknownSelections()},
+		{mistakenComparison, compiled.Expressions().MistakenComparisons()},
+		{unusedVariable, compiled.Expressions().UnusedVariables()},
 	} {
 		for _, problem := range kind.found {
 			out = append(out, Finding{Check: kind.Check, Preset: compiled.Name(), Field: problem.Field, Message: problem.Detail})
 		}
 	}
-	if i := compiled.TrueCondition(); i >= 0 {
+	if i := compiled.Expressions().TrueCondition(); i >= 0 {
 		at := field.NewPath("spec", "match", "conditions").Index(i).Child("expression")
 		out = append(out, Finding{Check: mistakenComparison, Preset: compiled.Name(), Field: at.String(), Message: "the condition is true for every VM; join != by && instead of ||"})
 	}

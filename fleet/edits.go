@@ -11,6 +11,7 @@ import (
 
 	"github.com/virtwright/virtwright/api/v1alpha1"
 	"github.com/virtwright/virtwright/presets"
+	"github.com/virtwright/virtwright/presets/condition"
 	"github.com/virtwright/virtwright/presets/provenance"
 	"github.com/virtwright/virtwright/presets/vmschema"
 )
@@ -124,7 +125,7 @@ func PresetEdits(was, is *presets.Compiled) []Edit {
 // may be secret.
 func withoutSecrets(v any, of *presets.Compiled) any {
 	text, isText := v.(string)
-	expression, uses, found := strings.Cut(text, presets.UsesOfVariables)
+	expression, uses, found := strings.Cut(text, condition.UsesOfVariables)
 	if !isText || !found {
 		return v
 	}
@@ -134,7 +135,7 @@ func withoutSecrets(v any, of *presets.Compiled) any {
 		}
 		for name := range of.Variables() {
 			if used := "variables." + name + " is "; strings.Contains(a.Expression, used) && strings.Contains(uses, used) {
-				return expression + presets.UsesOfVariables + "(hidden)"
+				return expression + condition.UsesOfVariables + "(hidden)"
 			}
 		}
 	}

@@ -197,7 +197,7 @@ func (a *analysis) failing() {
 		if !m.acts() || m.matchesAnyValue() {
 			continue
 		}
-		guarded := m.GuardedDefaults()
+		guarded := m.Expressions().GuardedDefaults()
 		if len(guarded) == 0 {
 			continue
 		}

@@ -9,6 +9,7 @@ import (
 	"k8s.io/apimachinery/pkg/util/validation/field"
 
 	"github.com/virtwright/virtwright/presets"
+	"github.com/virtwright/virtwright/presets/condition"
 	"github.com/virtwright/virtwright/presets/provenance"
 )
 
@@ -263,7 +264,7 @@ func (m *member) requires(p *part) bool {
 		}
 		path = append(path, s.Name)
 	}
-	return slices.ContainsFunc(m.demands, func(d presets.Demand) bool { return !d.MayBeAbsent && slices.Equal(d.Path, path) })
+	return slices.ContainsFunc(m.demands, func(d condition.Demand) bool { return !d.MayBeAbsent && slices.Equal(d.Path, path) })
 }
 
 // gives reports whether the preset sets a value. Removals have a separate check.
@@ -349,7 +350,7 @@ func (a *analysis) underGiver(giver claim) {
 	}
 }
 
-func requiresInstancetype(d presets.Demand) bool {
+func requiresInstancetype(d condition.Demand) bool {
 	return !d.MayBeAbsent && len(d.Path) > 2 && d.Path[0] == "object" && d.Path[1] == "spec" && d.Path[2] == "instancetype"
 }
 

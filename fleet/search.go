@@ -8,6 +8,7 @@ import (
 	"strings"
 
 	"github.com/virtwright/virtwright/presets"
+	"github.com/virtwright/virtwright/presets/condition"
 	"github.com/virtwright/virtwright/presets/provenance"
 	"github.com/virtwright/virtwright/validation"
 )
@@ -74,16 +75,16 @@ func snapshotOf(all []*member) *presets.Snapshot {
 }
 
 // combinations returns sets of values that meet the conditions of all presets, smallest first.
-func (a *analysis) combinations(all []*member) [][]presets.ConditionValue {
-	out := [][]presets.ConditionValue{nil}
+func (a *analysis) combinations(all []*member) [][]condition.Candidate {
+	out := [][]condition.Candidate{nil}
 	for _, m := range all {
-		var next [][]presets.ConditionValue
+		var next [][]condition.Candidate
 		for _, facts := range out {
 			for _, way := range a.solutionsOf(m) {
 				next = append(next, together(facts, way)...)
 			}
 		}
-		slices.SortStableFunc(next, func(x, y []presets.ConditionValue) int { return cmp.Compare(len(x), len(y)) })
+		slices.SortStableFunc(next, func(x, y []condition.Candidate) int { return cmp.Compare(len(x), len(y)) })
 		out = next[:min(len(next), maxCombined)]
 	}
 	return out
@@ -92,10 +93,10 @@ func (a *analysis) combinations(all []*member) [][]presets.ConditionValue {
 // together joins sets of values. If they have different numbers for a field, one of them may meet
 // the conditions of both, as cores > 4 and cores > 8: each is tried. It returns none if they have
 // other different values for a field.
-func together(x, y []presets.ConditionValue) [][]presets.ConditionValue {
+func together(x, y []condition.Candidate) [][]condition.Candidate {
 	first, second := slices.Clone(x), slices.Clone(x)
 	for _, fact := range y {
-		i := slices.IndexFunc(x, func(o presets.ConditionValue) bool { return slices.Equal(o.Path, fact.Path) })
+		i := slices.IndexFunc(x, func(o condition.Candidate) bool { return slices.Equal(o.Path, fact.Path) })
 		switch {
 		case i < 0:
 			first, second = append(first, fact), append(second, fact)
@@ -107,9 +108,9 @@ func together(x, y []presets.ConditionValue) [][]presets.ConditionValue {
 		}
 	}
 	if reflect.DeepEqual(first, second) {
-		return [][]presets.ConditionValue{first}
+		return [][]condition.Candidate{first}
 	}
-	return [][]presets.ConditionValue{first, second}
+	return [][]condition.Candidate{first, second}
 }
 
 func isNumber(v any) bool {
@@ -121,7 +122,7 @@ func isNumber(v any) bool {
 }
 
 // solutionsOf returns different sets of values that meet the conditions of a preset.
-func (a *analysis) solutionsOf(m *member) [][]presets.ConditionValue {
+func (a *analysis) solutionsOf(m *member) [][]condition.Candidate {
 	if m.searched {
 		return m.solutions
 	}
@@ -131,28 +132,28 @@ func (a *analysis) solutionsOf(m *member) [][]presets.ConditionValue {
 		return nil
 	}
 	alone := snapshotOf([]*member{m})
-	holds := func(facts []presets.ConditionValue) bool {
+	holds := func(facts []condition.Candidate) bool {
 		w := base.with(facts, nil)
 		return a.tried(w, alone, []*member{m}, func(t *trial) bool { return t.matched(m) || t.rejection != nil }) && w.isPlausible(facts)
 	}
 	if len(m.Conditions()) == 0 || holds(nil) {
-		m.solutions = [][]presets.ConditionValue{nil}
+		m.solutions = [][]condition.Candidate{nil}
 	} else {
-		m.solutions = a.smallestSolutions(m.ConditionValues(), holds)
+		m.solutions = a.smallestSolutions(m.Expressions().Candidates(), holds)
 	}
 	return m.solutions
 }
 
 // smallestSolutions returns the smallest sets of values for which holds is true.
-func (a *analysis) smallestSolutions(facts []presets.ConditionValue, holds func([]presets.ConditionValue) bool) [][]presets.ConditionValue {
+func (a *analysis) smallestSolutions(facts []condition.Candidate, holds func([]condition.Candidate) bool) [][]condition.Candidate {
 	facts = facts[:min(len(facts), maxFacts)]
 	most := 2
 	if len(facts) <= maxTripled {
 		most = 3
 	}
-	var out [][]presets.ConditionValue
+	var out [][]condition.Candidate
 	for size := 1; size <= most && len(out) == 0; size++ {
-		eachSubset(facts, size, nil, func(some []presets.ConditionValue) bool {
+		eachSubset(facts, size, nil, func(some []condition.Candidate) bool {
 			if holds(some) {
 				out = append(out, slices.Clone(some))
 			}
@@ -163,12 +164,12 @@ func (a *analysis) smallestSolutions(facts []presets.ConditionValue, holds func(
 }
 
 // eachSubset calls visit for each consistent subset of a size, until visit returns false.
-func eachSubset(facts []presets.ConditionValue, size int, some []presets.ConditionValue, visit func([]presets.ConditionValue) bool) bool {
+func eachSubset(facts []condition.Candidate, size int, some []condition.Candidate, visit func([]condition.Candidate) bool) bool {
 	if size == 0 {
 		return visit(some)
 	}
 	for i, fact := range facts {
-		next := together(some, []presets.ConditionValue{fact})
+		next := together(some, []condition.Candidate{fact})
 		if len(next) == 1 && len(next[0]) > len(some) && !eachSubset(facts[i+1:], size-1, next[0], visit) {
 			return false
 		}
@@ -212,7 +213,7 @@ func linksFor(all []*member, wanted func(list, name string) bool) []change {
 }
 
 // isPlausible reports whether validation rules accept the values.
-func (w *Witness) isPlausible(facts []presets.ConditionValue) bool {
+func (w *Witness) isPlausible(facts []condition.Candidate) bool {
 	if len(facts) == 0 {
 		return true
 	}

@@ -14,7 +14,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/labels"
 
-	"github.com/virtwright/virtwright/presets"
+	"github.com/virtwright/virtwright/presets/condition"
 	"github.com/virtwright/virtwright/presets/provenance"
 	"github.com/virtwright/virtwright/presets/spelling"
 	"github.com/virtwright/virtwright/presets/tree"
@@ -141,7 +141,7 @@ func (a *analysis) unusedTemplate(m *member, template *part) {
 			continue
 		}
 		is := c.shown(c.path)
-		if is == name || strings.Contains(is+name, presets.UsesOfVariables) { // which may have equal values
+		if is == name || strings.Contains(is+name, condition.UsesOfVariables) { // which may have equal values
 			return
 		}
 		if c.member == m {

@@ -14,6 +14,7 @@ import (
 
 	"github.com/virtwright/virtwright/api/v1alpha1"
 	"github.com/virtwright/virtwright/presets"
+	"github.com/virtwright/virtwright/presets/condition"
 	"github.com/virtwright/virtwright/presets/provenance"
 	"github.com/virtwright/virtwright/presets/tree"
 )
@@ -165,7 +166,7 @@ func set(object map[string]any, path []string, value any) {
 
 type change func(*Witness)
 
-func (w *Witness) with(facts []presets.ConditionValue, changes []change) *Witness {
+func (w *Witness) with(facts []condition.Candidate, changes []change) *Witness {
 	out := &Witness{Kind: w.Kind, Namespace: w.Namespace, Object: tree.AsObject(tree.Clone(w.Object))}
 	out.Namespace.Labels, out.Namespace.Annotations = maps.Clone(w.Namespace.Labels), maps.Clone(w.Namespace.Annotations)
 	for _, fact := range facts {
@@ -178,7 +179,7 @@ func (w *Witness) with(facts []presets.ConditionValue, changes []change) *Witnes
 }
 
 // assume sets a value that a condition requires, in the witness or its namespace.
-func (w *Witness) assume(fact presets.ConditionValue) {
+func (w *Witness) assume(fact condition.Candidate) {
 	path := fact.Path[1:]
 	if list, isList := fact.Value.([]any); isList && len(list) == 0 {
 		if name := linkedList(path[len(path)-1]); name != "" {

@@ -14,6 +14,7 @@ import (
 
 	"github.com/virtwright/virtwright/api/v1alpha1"
 	"github.com/virtwright/virtwright/presets"
+	"github.com/virtwright/virtwright/presets/condition"
 	"github.com/virtwright/virtwright/test/presettest"
 )
 
@@ -70,7 +71,7 @@ func BenchmarkCompile(b *testing.B) {
 			b.ReportAllocs()
 			for b.Loop() {
 				if compiled, problems := presets.Compile(preset); len(problems) == 0 {
-					compiled.UnguardedExpressions(presets.AllSteps)
+					compiled.Expressions().Unguarded(condition.AllSteps)
 				}
 			}
 		})

@@ -17,6 +17,7 @@ import (
 	kjson "sigs.k8s.io/json"
 
 	"github.com/virtwright/virtwright/api/v1alpha1"
+	"github.com/virtwright/virtwright/presets/condition"
 	"github.com/virtwright/virtwright/presets/provenance"
 	"github.com/virtwright/virtwright/presets/tree"
 	"github.com/virtwright/virtwright/presets/vmschema"
@@ -46,8 +47,8 @@ type Compiled struct {
 	Explicit   bool
 
 	labels, namespaces labels.Selector
-	variables          []*variable
-	conditions         []expression
+	variables          []*condition.Variable
+	conditions         []condition.Expression
 	defaults           *fieldNode
 	overrides          *fieldNode
 	removes            []removal
@@ -101,8 +102,7 @@ func Compile(p v1alpha1.Preset) (*Compiled, field.ErrorList) {
 		Explicit: spec.Match.Explicit,
 	}
 	errs, all := out.checkScalars(at), &expressionCompiler{}
-	all.defineVariables(spec.Variables, at.Child("variables"), &errs)
-	out.variables = all.variables
+	out.variables = all.Variables(spec.Variables, at.Child("variables"), &errs)
 	out.compileMatch(spec.Match, at.Child("match"), all, &errs)
 	out.defaults = compilePartial(spec.Defaults, at.Child("defaults"), all, &errs)
 	out.overrides = compilePartial(spec.Overrides, at.Child("overrides"), all, &errs)
@@ -149,7 +149,7 @@ func (c *Compiled) compileMatch(m v1alpha1.PresetMatch, at *field.Path, all *exp
 		*errs = append(*errs, field.TooMany(at.Child("conditions"), len(m.Conditions), maxConditions))
 		return
 	}
-	c.conditions = all.conditions(m.Conditions, at.Child("conditions"), errs)
+	c.conditions = all.Conditions(m.Conditions, at.Child("conditions"), errs)
 }
 
 func selector(s *metav1.LabelSelector, at *field.Path, errs *field.ErrorList) labels.Selector {
@@ -303,7 +303,7 @@ func (f *fieldNode) canonical() string {
 func (f *fieldNode) canonicalValue() string {
 	switch {
 	case f.computed != nil:
-		return ComputedKey + strconv.Quote(f.computed.text)
+		return ComputedKey + strconv.Quote(f.computed.Text)
 	case f.quantity != nil:
 		q := f.quantity.DeepCopy()
 		return resource.NewDecimalQuantity(*q.AsDec(), resource.DecimalSI).String()

@@ -7,6 +7,7 @@ import (
 
 	"k8s.io/apimachinery/pkg/util/validation/field"
 
+	"github.com/virtwright/virtwright/presets/condition"
 	"github.com/virtwright/virtwright/presets/provenance"
 	"github.com/virtwright/virtwright/presets/tree"
 	"github.com/virtwright/virtwright/presets/vmschema"
@@ -17,12 +18,12 @@ const ComputedKey = "$cel"
 
 // A computed is the value of a computed leaf: a placeholder until it is evaluated.
 type computed struct {
-	expression
+	condition.Expression
 	shape vmschema.Shape
 }
 
 func (x *computed) MarshalJSON() ([]byte, error) {
-	return json.Marshal(map[string]string{ComputedKey: x.text})
+	return json.Marshal(map[string]string{ComputedKey: x.Text})
 }
 
 func (f *fieldNode) hasComputed() bool {
@@ -103,7 +104,7 @@ func (c *computation) findWinners() {
 	root := trial.root
 	c.stripComputed(root)
 	if c.state.sentVMI != nil {
-		root["metadata"] = c.query.eval.object["metadata"]
+		root["metadata"] = c.query.eval.Object["metadata"]
 	}
 	c.view = withRequiredParents(root)
 }
@@ -160,7 +161,7 @@ func (c *computation) evaluateLeaf(l *layer, leaf *fieldNode, unkeyed bool) {
 
 // timedOut reports whether the request ran out of time, which rejects it.
 func (c *computation) timedOut() bool {
-	err := c.query.eval.ctx.Err()
+	err := c.query.eval.Context.Err()
 	if err != nil {
 		c.state.fail(field.InternalError(field.NewPath("spec"), fmt.Errorf("cannot evaluate the computed values of presets in time: %w", err)))
 	}
@@ -173,9 +174,9 @@ func (c *computation) value(cluster bool, x *computed) (any, error) {
 		left = &c.query.clusterLeft
 	}
 	eval := c.query.eval
-	eval.object, eval.budget = c.view, *left
-	v, err := eval.value(x.expression)
-	*left = eval.budget
+	eval.Object, eval.Budget = c.view, *left
+	v, err := eval.Value(x.Expression)
+	*left = eval.Budget
 	if err != nil {
 		return nil, err
 	}

@@ -13,6 +13,7 @@ import (
 	"k8s.io/apimachinery/pkg/util/validation/field"
 
 	"github.com/virtwright/virtwright/api/v1alpha1"
+	"github.com/virtwright/virtwright/presets/condition"
 	"github.com/virtwright/virtwright/presets/provenance"
 )
 
@@ -143,7 +144,7 @@ func (m *matchResult) applyExceptions(s *Snapshot, q *query) {
 		if e == nil {
 			return false
 		}
-		q.eval.budget = conditionCost
+		q.eval.Budget = condition.MaxCost
 		if matches, err := q.conditionsHold(c); err == nil && !matches {
 			return true
 		}

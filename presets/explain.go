@@ -218,7 +218,7 @@ func (r *Result) computedFields() map[string]string {
 	for _, l := range r.state.layers {
 		visitLeaves(l.root, func(leaf *fieldNode) {
 			if leaf.computed != nil && l.source != provenance.NoSource {
-				out[leaf.text+" "+r.state.record.Sources[l.source].String()] = leaf.computed.text
+				out[leaf.text+" "+r.state.record.Sources[l.source].String()] = leaf.computed.Text
 			}
 		})
 	}
@@ -336,12 +336,12 @@ var applyAtReasons = map[v1alpha1.ApplyAt]string{
 }
 
 func (q *query) conditionReason(c *Compiled) string {
-	q.eval.budget = clusterCost // other conditions do not count
+	q.eval.Budget = clusterCost // other conditions do not count
 	switch unmet, err := q.unmetCondition(c); {
 	case err != nil:
 		return err.Error()
 	case unmet != nil:
-		return unmet.name + " is false"
+		return unmet.Name + " is false"
 	}
 	return ""
 }

@@ -8,33 +8,45 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/google/cel-go/cel"
 	"k8s.io/apimachinery/pkg/util/validation/field"
 	"sigs.k8s.io/yaml"
 
 	"github.com/virtwright/virtwright/api/v1alpha1"
 )
 
-func TestExpressionLimits(t *testing.T) {
-	for name, c := range map[string]struct{ text, want string }{
-		"short":              {"object.metadata.?name.orValue('') == 'a'", ""},
-		"a list of names":    {"object.metadata.?name.orValue('') in ['a'" + strings.Repeat(", 'b'", 400) + "]", ""},
-		"a pattern":          {`object.metadata.?name.orValue('').matches('^[a-z0-9]([-a-z0-9]{0,61}[a-z0-9])?([.][a-z0-9]([-a-z0-9]{0,61}[a-z0-9])?)*$')`, ""},
-		"long":               {"object.metadata.?name.orValue('') == '" + strings.Repeat("a", 5000) + "'", "must have at most 4096 bytes, but has 5039"},
-		"many operations":    {strings.TrimSuffix(strings.Repeat("1==1||", 400), "||"), "must have at most 512 operations and values, but has 1599"},
-		"macros that double": {"object.metadata.?labels" + strings.Repeat(".optMap(x,x)", 10) + ".hasValue()", "expression count exceeds limit of 512"},
-		"nested lists":       {strings.Repeat("[", 60) + strings.Repeat("]", 60) + " == []", "expression recursion limit exceeded: 40"},
-		"a large pattern":    {`object.metadata.?name.orValue('').matches('(` + strings.Repeat("a", 100) + `){1000}')`, "must have at most 512 operations and values, but has 12"},
+// TestGuardsOfConditions checks the fields that a preset guarantees to its own expressions.
+func TestGuardsOfConditions(t *testing.T) {
+	for name, c := range map[string]struct {
+		spec string
+		bad  bool
+	}{
+		"an earlier condition": {spec: `match: {conditions: [{name: a, expression: "'tier' in object.metadata.?labels.orValue({})"}, {name: b, expression: "object.metadata.labels['tier'] == 'x'"}]}`},
+		"a later condition":    {spec: `match: {conditions: [{name: b, expression: "object.metadata.labels['tier'] == 'x'"}, {name: a, expression: "'tier' in object.metadata.?labels.orValue({})"}]}`, bad: true},
+		"a condition of a value": {spec: `match: {conditions: [{name: a, expression: "has(object.metadata.labels) && 'tier' in object.metadata.labels"}]}
+overrides: {metadata: {labels: {level: {$cel: "object.metadata.labels.tier"}}}}`},
+		"a value of its own": {spec: `overrides: {spec: {template: {spec: {domain: {cpu: {cores: 4}, memory: {guest: {$cel: "string(object.spec.template.spec.domain.cpu.cores) + 'Gi'"}}}}}}}`},
+		"a value of another": {spec: `overrides: {spec: {template: {spec: {domain: {cpu: {sockets: 4}, memory: {guest: {$cel: "string(object.spec.template.spec.domain.cpu.cores) + 'Gi'"}}}}}}}`, bad: true},
+		"a label that the namespace selector names": {spec: `match: {namespaces: {matchLabels: {team: x}}}
+overrides: {metadata: {labels: {team: {$cel: "namespaceObject.metadata.labels['team']"}}}}`},
+		"labels that the namespace selector requires": {spec: `match: {namespaces: {matchExpressions: [{key: a/team, operator: In, values: [x, y]}, {key: tier, operator: Exists}]}, conditions: [{name: a, expression: "namespaceObject.metadata.labels['a/team'] + namespaceObject.metadata.labels.tier != ''"}]}`},
+		"a label that the namespace may lack": {spec: `match: {namespaces: {matchExpressions: [{key: team, operator: NotIn, values: [x]}]}}
+overrides: {metadata: {labels: {team: {$cel: "namespaceObject.metadata.labels['team']"}}}}`, bad: true},
+		"an annotation of the name":          {spec: `match: {namespaces: {matchLabels: {team: x}}, conditions: [{name: a, expression: "namespaceObject.metadata.annotations['team'] == 'x'"}]}`, bad: true},
+		"a label that the VM selector names": {spec: `match: {labels: {matchLabels: {team: x}}, conditions: [{name: a, expression: "object.metadata.labels['team'] == 'x'"}]}`, bad: true},
+		"division by zero":                   {spec: `match: {conditions: [{name: a, expression: "1 / 0 == 1"}]}`, bad: true},
 	} {
-		t.Run(name, func(t *testing.T) {
-			_, err := new(expressionCompiler).compile(c.text, "must be true or false", cel.BoolType)
-			switch {
-			case err == nil && c.want != "":
-				t.Errorf("want an error with %q", c.want)
-			case err != nil && (c.want == "" || !strings.Contains(err.Error(), c.want)):
-				t.Errorf("want %q, got %v", c.want, err)
-			}
-		})
+		preset := &v1alpha1.ClusterVirtualMachinePreset{}
+		preset.Name = "p"
+		if err := yaml.UnmarshalStrict([]byte(c.spec), &preset.Spec); err != nil {
+			t.Fatal(err)
+		}
+		compiled, problems := Compile(preset)
+		if len(problems) > 0 {
+			t.Fatal(name, problems)
+		}
+		if got, _ := compiled.Expressions().Unguarded(0); len(got) > 0 != c.bad {
+			t.Errorf("%s: got %v, want problems %t", name, got, c.bad)
+		}
 	}
 }
 
@@ -103,19 +115,22 @@ func TestExamplesAreFarFromLimits(t *testing.T) {
 func testDistance(t *testing.T, path string, preset *v1alpha1.ClusterVirtualMachinePreset, distance int) {
 	t.Helper()
 	all := &expressionCompiler{}
-	var out Compiled
-	var errs field.ErrorList
 	at := field.NewPath("spec")
-	all.defineVariables(preset.Spec.Variables, at, &errs)
-	out.compileMatch(preset.Spec.Match, at, all, &errs)
-	for _, part := range []*fieldNode{compilePartial(preset.Spec.Defaults, at, all, &errs), compilePartial(preset.Spec.Overrides, at, all, &errs)} {
-		fields := 0
-		visitLeaves(part, func(*fieldNode) { fields++ })
-		if fields*distance > maxFields {
-			t.Errorf("%s: %s has %d fields, at most %d are allowed", path, preset.Name, fields, maxFields)
+	for range distance {
+		var out Compiled
+		var errs field.ErrorList
+		all.computed = 0
+		all.Variables(preset.Spec.Variables, at, &errs)
+		out.compileMatch(preset.Spec.Match, at, all, &errs)
+		for _, part := range []*fieldNode{compilePartial(preset.Spec.Defaults, at, all, &errs), compilePartial(preset.Spec.Overrides, at, all, &errs)} {
+			fields := 0
+			visitLeaves(part, func(*fieldNode) { fields++ })
+			if fields*distance > maxFields {
+				t.Errorf("%s: %s has %d fields, at most %d are allowed", path, preset.Name, fields, maxFields)
+			}
 		}
-	}
-	if all.nodes*distance > maxPresetNodes || all.bytes*distance > maxPresetBytes {
-		t.Errorf("%s: %s has expressions of %d nodes and %d bytes, at most %d and %d are allowed", path, preset.Name, all.nodes, all.bytes, maxPresetNodes, maxPresetBytes)
+		if len(errs) > 0 && strings.Contains(errs.ToAggregate().Error(), "of a preset together") {
+			t.Fatalf("%s: the expressions of %s, %d times: %v", path, preset.Name, distance, errs)
+		}
 	}
 }

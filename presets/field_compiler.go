@@ -317,12 +317,12 @@ func (c *fieldCompiler) compute(out *fieldNode, text string, p provenance.Path) 
 		c.errs = append(c.errs, field.TooMany(c.root.Child(p.String()), c.expressions.computed, maxComputed))
 		return nil
 	}
-	x, err := c.expressions.compile(text, "must be "+out.schema.Shape.String(), types...)
+	x, err := c.expressions.Compile(text, "must be "+out.schema.Shape.String(), types...)
 	if err != nil {
 		c.fail(p, text, "%s", err)
 		return nil
 	}
-	x.name = "the expression"
+	x.Name = "the expression"
 	out.computed = &computed{x, out.schema.Shape}
 	out.leaf, out.value = true, out.computed
 	return out

@@ -8,11 +8,20 @@ import (
 
 	"k8s.io/apimachinery/pkg/labels"
 	"k8s.io/apimachinery/pkg/util/validation/field"
+	celconfig "k8s.io/apiserver/pkg/apis/cel"
 
 	"github.com/virtwright/virtwright/api/v1alpha1"
+	"github.com/virtwright/virtwright/presets/condition"
 	"github.com/virtwright/virtwright/presets/provenance"
 	"github.com/virtwright/virtwright/presets/spelling"
 	"github.com/virtwright/virtwright/presets/tree"
+)
+
+// clusterCost and namespaceCost are the budgets of the conditions of one request, in units of CEL
+// cost. A namespace cannot use up the budget of cluster presets.
+const (
+	clusterCost   = celconfig.RuntimeCELCostBudget / 5
+	namespaceCost = celconfig.RuntimeCELCostBudget / 20
 )
 
 type query struct {
@@ -30,7 +39,7 @@ type query struct {
 	// reapplied presets have the current exceptions instead.
 	reapplied      []string
 	excludesLegacy bool
-	eval           evaluation
+	eval           condition.Evaluation
 	// clusterLeft and namespaceLeft are the CEL budgets that matching leaves for computed values.
 	clusterLeft, namespaceLeft int64
 }
@@ -97,11 +106,11 @@ func (s *Snapshot) match(q *query) (matchResult, field.ErrorList) {
 	found = slices.Compact(found)
 	m.presets = found
 	m.applyExceptions(s, q)
-	q.eval.budget = clusterCost
+	q.eval.Budget = clusterCost
 	errs = append(errs, m.evaluate(q, true)...)
-	q.clusterLeft, q.eval.budget = q.eval.budget, namespaceCost
+	q.clusterLeft, q.eval.Budget = q.eval.Budget, namespaceCost
 	errs = append(errs, m.evaluate(q, false)...)
-	q.namespaceLeft = q.eval.budget
+	q.namespaceLeft = q.eval.Budget
 	return m, errs
 }
 
@@ -117,7 +126,7 @@ func (m *matchResult) evaluate(q *query, cluster bool) field.ErrorList {
 		switch {
 		case err == nil:
 			return !ok
-		case errors.Is(err, errBudget):
+		case errors.Is(err, condition.ErrBudget):
 			m.overBudget = append(m.overBudget, c)
 			skipped := &defaults
 			if c.MayOverrule() {
@@ -168,9 +177,9 @@ func (q *query) conditionsHold(c *Compiled) (bool, error) {
 }
 
 // unmetCondition returns the first condition that is not true, or fails; nil if all are true.
-func (q *query) unmetCondition(c *Compiled) (*expression, error) {
+func (q *query) unmetCondition(c *Compiled) (*condition.Expression, error) {
 	for i := range c.conditions {
-		if ok, err := q.eval.holds(c.conditions[i]); err != nil || !ok {
+		if ok, err := q.eval.Holds(c.conditions[i]); err != nil || !ok {
 			return &c.conditions[i], err
 		}
 	}

@@ -125,7 +125,7 @@ func (e *Engine) NearMisses(ctx context.Context, s *Snapshot, req Request, field
 	if err != nil {
 		return out
 	}
-	q.eval.budget = namespaceCost // for all presets together
+	q.eval.Budget = namespaceCost // for all presets together
 	paths := make([]provenance.Path, len(fields))
 	for i, text := range fields {
 		paths[i] = r.pathOf(text)
@@ -211,7 +211,7 @@ func (q *query) missReason(s *Snapshot, c *Compiled) (why string, distance int) 
 		wants, has = append(wants, "that do not exclude it"), append(has, vm+" does, in the annotation "+v1alpha1.AnnotationExclude)
 	}
 	if unmet, err := q.unmetCondition(c); unmet != nil && err == nil {
-		wants, distance = append(wants, "for which its "+unmet.name+" is true"), distance+farCondition
+		wants, distance = append(wants, "for which its "+unmet.Name+" is true"), distance+farCondition
 	}
 	if len(wants) == 0 {
 		if e := q.exceptionFor(s, c); e != nil {

@@ -8,6 +8,7 @@ import (
 	"k8s.io/apimachinery/pkg/util/validation/field"
 
 	"github.com/virtwright/virtwright/api/v1alpha1"
+	"github.com/virtwright/virtwright/presets/condition"
 	"github.com/virtwright/virtwright/presets/provenance"
 	"github.com/virtwright/virtwright/presets/tree"
 	"github.com/virtwright/virtwright/presets/vmschema"
@@ -187,9 +188,9 @@ func (r *mergeState) query(ctx context.Context, req Request, owner *ownerVM) *qu
 		reapplied:          r.reapplied,
 		hasOwner:           owner != nil,
 		isVMI:              r.sentVMI != nil,
-		eval:               evaluation{ctx: ctx, object: withRequiredParents(view)},
+		eval:               condition.Evaluation{Context: ctx, Object: withRequiredParents(view)},
 	}
-	q.eval.namespaceOf = &q.namespace
+	q.eval.Namespace = q.namespace.object
 	if r.sentVMI == nil || owner != nil {
 		q.selection = parseSelection(tree.AsObject(meta["annotations"]))
 	}

@@ -70,10 +70,10 @@ func (q *query) results(c *Compiled) []bool {
 	if !q.selects(c) || c.Explicit && !q.selection.names(c.Ref) {
 		return nil
 	}
-	q.eval.budget = clusterCost // other conditions do not count
+	q.eval.Budget = clusterCost // other conditions do not count
 	out := make([]bool, 0, len(c.conditions))
 	for i := range c.conditions {
-		ok, err := q.eval.holds(c.conditions[i])
+		ok, err := q.eval.Holds(c.conditions[i])
 		out = append(out, ok && err == nil)
 		if !out[i] {
 			break
@@ -244,7 +244,7 @@ func partsOf(root *fieldNode, role provenance.Role, prefix string) []Action {
 	visitLeaves(root, func(leaf *fieldNode) {
 		p := Action{Role: role, Path: leaf.path, Field: prefix + leaf.text, IsKey: leaf.isKey, Computed: leaf.computed != nil}
 		if p.Computed {
-			p.Expression, p.Pattern = leaf.computed.text, patternOf(leaf.computed.syntax)
+			p.Expression, p.Pattern = leaf.computed.Text, leaf.computed.Pattern()
 		} else {
 			p.Value = leaf.value
 		}
@@ -270,7 +270,7 @@ func (c *Compiled) Selectors() (vms, namespaces labels.Selector) { return c.labe
 func (c *Compiled) Variables() map[string]string {
 	out := map[string]string{}
 	for _, v := range c.variables {
-		out[v.name] = v.text
+		out[v.Name] = v.Text
 	}
 	return out
 }
@@ -279,8 +279,8 @@ func (c *Compiled) Variables() map[string]string {
 // uses.
 func (c *Compiled) Conditions() []string {
 	var out []string
-	for _, condition := range c.conditions {
-		out = append(out, condition.text)
+	for _, x := range c.conditions {
+		out = append(out, x.Text)
 	}
 	return out
 }

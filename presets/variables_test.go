@@ -127,7 +127,7 @@ func TestVariablesAreAnalysed(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			compiled := presettest.Compile(t, presettest.Cluster("p", c.spec))[0]
-			problems, _ := compiled.UnguardedExpressions(0)
+			problems, _ := compiled.Expressions().Unguarded(0)
 			var fields []string
 			for _, p := range problems {
 				fields = append(fields, p.Field)
@@ -135,7 +135,7 @@ func TestVariablesAreAnalysed(t *testing.T) {
 			if got := strings.Join(fields, " "); got != c.unguarded {
 				t.Errorf("want problems of %q, got %v", c.unguarded, problems)
 			}
-			for _, all := range [][]string{{"spec.variables[1]: ", compiled.UnusedVariables().ToAggregate().Error()}, {`did you mean "spec"?`, compiled.UnknownSelections().ToAggregate().Error()}} {
+			for _, all := range [][]string{{"spec.variables[1]: ", compiled.Expressions().UnusedVariables().ToAggregate().Error()}, {`did you mean "spec"?`, compiled.Expressions().UnknownSelections().ToAggregate().Error()}} {
 				if !strings.Contains(all[1], all[0]) || strings.Count(all[1], "spec.variables") != 1 {
 					t.Errorf("want one problem with %q, got %s", all[0], all[1])
 				}

@@ -17,6 +17,7 @@ import (
 
 	"github.com/virtwright/virtwright/api/v1alpha1"
 	"github.com/virtwright/virtwright/presets"
+	"github.com/virtwright/virtwright/presets/condition"
 )
 
 // ValidatePreset reports problems of a preset that compiles: expressions that fail for some VMs,
@@ -29,9 +30,9 @@ import (
 // Steps limits the analysis of expressions, as in UnguardedExpressions. If that is too few, a
 // warning says where the rest appears.
 func (c *Config) ValidatePreset(p v1alpha1.Preset, compiled *presets.Compiled, steps int) Result {
-	unguarded, complete := compiled.UnguardedExpressions(steps)
+	unguarded, complete := compiled.Expressions().Unguarded(steps)
 	out := Result{Errors: unguarded}
-	if !complete && steps != 0 && steps < presets.AllSteps {
+	if !complete && steps != 0 && steps < condition.AllSteps {
 		out.Warnings = append(out.Warnings, "the expressions of the preset are too large to be analysed while it is written: "+
 			"if some VMs make them fail, the condition Deprecated of the preset will say so")
 	}

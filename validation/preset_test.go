@@ -8,6 +8,7 @@ import (
 
 	"github.com/virtwright/virtwright/api/v1alpha1"
 	"github.com/virtwright/virtwright/presets"
+	"github.com/virtwright/virtwright/presets/condition"
 	"github.com/virtwright/virtwright/validation"
 )
 
@@ -97,7 +98,7 @@ func TestValidatePreset(t *testing.T) {
 			if len(problems) > 0 {
 				t.Fatal(problems)
 			}
-			got := c.config.ValidatePreset(preset, compiled, presets.AllSteps)
+			got := c.config.ValidatePreset(preset, compiled, condition.AllSteps)
 			var errs []string
 			for _, e := range got.Errors {
 				errs = append(errs, e.Error())
@@ -148,7 +149,7 @@ func TestValidatePresetUpdate(t *testing.T) {
 			if len(problems) > 0 {
 				t.Fatal(problems)
 			}
-			got := (&validation.Config{}).ValidatePresetUpdate(now, compiled, parse(c.old), presets.AllSteps)
+			got := (&validation.Config{}).ValidatePresetUpdate(now, compiled, parse(c.old), condition.AllSteps)
 			if rejected := len(got.Errors) > 0; rejected != c.rejected {
 				t.Errorf("got %v, want rejected %t", got.Errors, c.rejected)
 			}

@@ -11,6 +11,7 @@ import (
 
 	"github.com/virtwright/virtwright/api/v1alpha1"
 	"github.com/virtwright/virtwright/presets"
+	"github.com/virtwright/virtwright/presets/condition"
 	"github.com/virtwright/virtwright/validation"
 )
 
@@ -34,7 +35,7 @@ func TestPresetBeyondAnalysis(t *testing.T) {
 	if !response.Allowed || len(response.Warnings) != 1 || !strings.Contains(response.Warnings[0], "the condition Deprecated") {
 		t.Errorf("in a request: %+v, warnings %q", response.Result, response.Warnings)
 	}
-	handler.Steps = presets.AllSteps
+	handler.Steps = condition.AllSteps
 	response = handler.Handle(t.Context(), creates(handler.Kind, "", object))
 	if response.Allowed || !strings.Contains(response.Result.Message, "fails for VMs without object.metadata.labels") {
 		t.Errorf("with all steps: %+v", response.Result)
@@ -59,7 +60,7 @@ func TestAnalysisOfExamples(t *testing.T) {
 				continue // an example of a rejected preset
 			}
 			tested++
-			if _, complete := compiled.UnguardedExpressions(analysisSteps / 10); !complete {
+			if _, complete := compiled.Expressions().Unguarded(analysisSteps / 10); !complete {
 				t.Errorf("%s: the analysis of %s takes more than a tenth of %d steps", path, preset.Name, analysisSteps)
 			}
 		}

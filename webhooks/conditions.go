@@ -18,18 +18,18 @@ var watchedAnnotations = []string{
 	v1alpha1.AnnotationGenerateTemplate, v1alpha1.AnnotationTemplateRequester,
 }
 
-type condition = admissionregistrationv1.MatchCondition
+type matchCondition = admissionregistrationv1.MatchCondition
 
 // notDeleted excludes objects that are being deleted. It reads the stored object, because a user
 // may send any deletionTimestamp.
-func notDeleted() condition {
-	return condition{Name: "not-being-deleted", Expression: `request.operation != "UPDATE" || !has(oldObject.metadata.deletionTimestamp)`}
+func notDeleted() matchCondition {
+	return matchCondition{Name: "not-being-deleted", Expression: `request.operation != "UPDATE" || !has(oldObject.metadata.deletionTimestamp)`}
 }
 
 // notTrusted excludes updates by trusted writers, but not the VMIs that they create, nor updates
 // by a rollout. Alongside KubeVirt, it does not exclude volumes that its controllers plug into VMIs
 // on behalf of users.
-func notTrusted(guard protection.Guard, kind presets.Kind) condition {
+func notTrusted(guard protection.Guard, kind presets.Kind) matchCondition {
 	expression := "!(" + guard.UpdateByTrusted(kind) + ")"
 	if kind == presets.VirtualMachine {
 		expression += fmt.Sprintf(" || object.metadata.?annotations[?%[1]q] != oldObject.metadata.?annotations[?%[1]q]", v1alpha1.AnnotationRolledOut)
@@ -37,7 +37,7 @@ func notTrusted(guard protection.Guard, kind presets.Kind) condition {
 	if guard.Addon && kind == presets.VirtualMachineInstance {
 		expression += " || !has(oldObject.metadata.deletionTimestamp) && " + guard.ByController() + " && object.?spec.?volumes != oldObject.?spec.?volumes"
 	}
-	return condition{Name: "not-an-update-by-a-trusted-user", Expression: expression}
+	return matchCondition{Name: "not-an-update-by-a-trusted-user", Expression: expression}
 }
 
 // vmSpecFields are the fields of a VM's spec, apart from its run state.
@@ -45,9 +45,9 @@ var vmSpecFields = []string{"template", "instancetype", "preference", "dataVolum
 
 // vmChanged excludes updates of a VM that change no input of presets. It also excludes those of the
 // run state and of annotations by controllers, which go on while no webhook answers.
-func vmChanged(guard protection.Guard) condition {
+func vmChanged(guard protection.Guard) matchCondition {
 	const annotationDiffers = `object.metadata.?annotations[?key] != oldObject.metadata.?annotations[?key]`
-	return condition{Name: "changes-preset-input", Expression: `request.operation != "UPDATE" ||` +
+	return matchCondition{Name: "changes-preset-input", Expression: `request.operation != "UPDATE" ||` +
 		` (` + guard.ByController() + ` ? ` +
 		protection.QuoteList(vmSpecFields) + `.exists(f, object.?spec[?f] != oldObject.?spec[?f]) :` +
 		` object.?spec != oldObject.?spec || object.metadata.?annotations != oldObject.metadata.?annotations && [object, oldObject].exists(o, o.metadata.?annotations.orValue({})` +
@@ -67,55 +67,55 @@ func isMisspelt(key, value string) string {
 // a policy even if no webhook answers. Without policies, the validating webhook rejects them.
 // Policies see objects whose duplicate owner references are merged, so requests that only repeat
 // some pass.
-func unguarded(guard protection.Guard, kind presets.Kind) condition {
+func unguarded(guard protection.Guard, kind presets.Kind) matchCondition {
 	const repeated = `request.operation == "UPDATE" && [[object, oldObject].map(o, o.metadata.?ownerReferences.orValue([]))]` +
 		`.all(r, r[0].size() != r[1].size() && r[0].all(e, e in r[1]) && r[1].all(e, e in r[0]))`
-	return condition{Name: "not-rejected-by-policy", Expression: guard.AllowedBy(kind, "owner-references", "reserved-finalizers") + " || " + repeated}
+	return matchCondition{Name: "not-rejected-by-policy", Expression: guard.AllowedBy(kind, "owner-references", "reserved-finalizers") + " || " + repeated}
 }
 
 // vmiValidated excludes updates of a VMI that change nothing guarded. Alongside KubeVirt, labels
 // and annotations are guarded by presets, too, because KubeVirt gives them to the pod of a
 // migration.
-func vmiValidated(guard protection.Guard) condition {
+func vmiValidated(guard protection.Guard) matchCondition {
 	expression := `request.operation != "UPDATE" || !(` + guard.KindExpression(presets.VirtualMachineInstance) + `)`
 	if guard.Addon {
 		expression += ` || object.metadata.?labels != oldObject.metadata.?labels || object.metadata.?annotations != oldObject.metadata.?annotations`
 	}
-	return condition{Name: "changes-guarded-fields", Expression: expression}
+	return matchCondition{Name: "changes-guarded-fields", Expression: expression}
 }
 
 // vmValidated excludes updates of a VM that change neither input of presets nor guarded fields. If
 // the VM is being deleted, only the latter count.
-func vmValidated(guard protection.Guard) condition {
-	return condition{Name: "changes-validated-fields", Expression: "(" + notDeleted().Expression + ") && (" + vmChanged(guard).Expression + ")" +
+func vmValidated(guard protection.Guard) matchCondition {
+	return matchCondition{Name: "changes-validated-fields", Expression: "(" + notDeleted().Expression + ") && (" + vmChanged(guard).Expression + ")" +
 		` || !(` + guard.KindExpression(presets.VirtualMachine) + `)`}
 }
 
 // specChanged excludes updates that do not change spec.
-func specChanged() condition {
-	return condition{Name: "changes-spec", Expression: `request.operation != "UPDATE" || object.?spec != oldObject.?spec`}
+func specChanged() matchCondition {
+	return matchCondition{Name: "changes-spec", Expression: `request.operation != "UPDATE" || object.?spec != oldObject.?spec`}
 }
 
 // specOrApprovalChanged excludes updates of a rollout that neither change spec, nor approve or
 // abort, nor mean to pause.
-func specOrApprovalChanged() condition {
-	return condition{Name: "changes-spec-or-approval", Expression: specChanged().Expression + fmt.Sprintf(
+func specOrApprovalChanged() matchCondition {
+	return matchCondition{Name: "changes-spec-or-approval", Expression: specChanged().Expression + fmt.Sprintf(
 		` || object.metadata.?annotations[?%[1]q] != oldObject.metadata.?annotations[?%[1]q]`+
 			` || object.metadata.?annotations[?%[2]q] != oldObject.metadata.?annotations[?%[2]q] || `,
 		v1alpha1.AnnotationRolloutApproved, v1alpha1.AnnotationRolloutAborted) + isMisspelt(v1alpha1.AnnotationRolloutPaused, "true")}
 }
 
 // inUse excludes deletions of presets that no VM uses.
-func inUse() condition {
-	return condition{Name: "in-use", Expression: `oldObject.?status.?matched.orValue(0) > 0`}
+func inUse() matchCondition {
+	return matchCondition{Name: "in-use", Expression: `oldObject.?status.?matched.orValue(0) > 0`}
 }
 
 // notByCluster excludes deletions by the garbage collector and by the deletion of a namespace.
-func notByCluster() condition {
-	return condition{Name: "not-by-a-cluster-controller", Expression: `!request.userInfo.username.startsWith("system:serviceaccount:kube-system:")`}
+func notByCluster() matchCondition {
+	return matchCondition{Name: "not-by-a-cluster-controller", Expression: `!request.userInfo.username.startsWith("system:serviceaccount:kube-system:")`}
 }
 
 // ofLauncher excludes evictions of pods that run no VMI.
-func ofLauncher() condition {
-	return condition{Name: "of-the-pod-of-a-vmi", Expression: fmt.Sprintf("request.name.startsWith(%q)", v1alpha1.PodPrefix)}
+func ofLauncher() matchCondition {
+	return matchCondition{Name: "of-the-pod-of-a-vmi", Expression: fmt.Sprintf("request.name.startsWith(%q)", v1alpha1.PodPrefix)}
 }

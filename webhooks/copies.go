@@ -43,14 +43,14 @@ func isCopy(object map[string]any) bool {
 
 // copying returns the hooks of the objects that copies validates.
 func (r Registration) copying() []hook {
-	templates := condition{Name: "names-presets", Expression: fmt.Sprintf(
+	templates := matchCondition{Name: "names-presets", Expression: fmt.Sprintf(
 		`[object.?spec.?template, object.?spec.?virtualMachineTemplate, object.?spec.?virtualMachineTemplate.?spec.?template].exists(t, %q in t.?metadata.?annotations.orValue({}))`,
 		v1alpha1.AnnotationPresets)}
-	patches := condition{Name: "has-patches", Expression: `object.?spec.?patches.orValue([]).size() > 0`}
-	copied := func(group, resource string, relevant condition) hook {
+	patches := matchCondition{Name: "has-patches", Expression: `object.?spec.?patches.orValue([]).size() > 0`}
+	copied := func(group, resource string, relevant matchCondition) hook {
 		return hook{
 			path: pathValidateCopies, group: group, versions: []string{"*"}, resource: resource, scope: namespacedScope,
-			operations: onWrite, conditions: []condition{notDeleted(), specChanged(), relevant},
+			operations: onWrite, conditions: []matchCondition{notDeleted(), specChanged(), relevant},
 		}
 	}
 	return []hook{

@@ -37,7 +37,8 @@ type Preset struct {
 	Authorizer authorizer
 	// Rules find presets that compile but harm VMs; nil finds none.
 	Rules *validation.Config
-	// Steps limits the analysis of expressions; 0 means presets.AllSteps. Status reports the rest.
+	// Steps limits the analysis of expressions; 0 means condition.AllSteps. Status reports the
+	// rest.
 	Steps int
 }
 

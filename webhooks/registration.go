@@ -69,7 +69,7 @@ type hook struct {
 	resource   string
 	scope      admissionregistrationv1.ScopeType
 	operations []admissionregistrationv1.OperationType
-	conditions []condition
+	conditions []matchCondition
 	// allNamespaces includes the namespaces that ExcludedNamespaces returns.
 	allNamespaces bool
 	// warns means that the webhook never rejects, so requests do not depend on it.
@@ -89,7 +89,7 @@ var (
 	onDelete = []admissionregistrationv1.OperationType{admissionregistrationv1.Delete}
 )
 
-func kubevirtHook(path, resource string, conditions ...condition) hook {
+func kubevirtHook(path, resource string, conditions ...matchCondition) hook {
 	return hook{
 		path: path, group: "kubevirt.io", versions: []string{"v1", "v1alpha3"}, resource: resource, scope: namespacedScope,
 		operations: onWrite, conditions: conditions,
@@ -101,7 +101,7 @@ func kubevirtHook(path, resource string, conditions ...condition) hook {
 func virtwrightHook(path, resource string, scope admissionregistrationv1.ScopeType) hook {
 	return hook{
 		path: path, group: v1alpha1.GroupName, versions: []string{v1alpha1.GroupVersion.Version}, resource: resource, scope: scope,
-		operations: onWrite, conditions: []condition{specChanged()}, allNamespaces: true,
+		operations: onWrite, conditions: []matchCondition{specChanged()}, allNamespaces: true,
 	}
 }
 
@@ -110,20 +110,20 @@ func templateHook(path string) hook {
 	return hook{
 		path: path, group: sspv1alpha1.GroupName, versions: []string{sspv1alpha1.GroupVersion.Version},
 		resource: sspv1alpha1.ResourceVirtualMachineTemplateRequests, scope: namespacedScope,
-		operations: onWrite, conditions: []condition{notDeleted(), specChanged()}, allNamespaces: true,
+		operations: onWrite, conditions: []matchCondition{notDeleted(), specChanged()}, allNamespaces: true,
 	}
 }
 
 // deletionHook matches deletions of presets that VMs use, by users.
 func deletionHook(path, resource string, scope admissionregistrationv1.ScopeType) hook {
 	h := virtwrightHook(path, resource, scope)
-	h.warns, h.operations, h.conditions = true, onDelete, []condition{inUse(), notByCluster()}
+	h.warns, h.operations, h.conditions = true, onDelete, []matchCondition{inUse(), notByCluster()}
 	return h
 }
 
 func rolloutHook() hook {
 	h := virtwrightHook(pathValidatePresetRollout, v1alpha1.ResourcePresetRollouts, clusterScope)
-	h.conditions = []condition{specOrApprovalChanged()}
+	h.conditions = []matchCondition{specOrApprovalChanged()}
 	return h
 }
 
@@ -160,7 +160,7 @@ func (r Registration) validating() []hook {
 	legacy.allNamespaces = true
 	return append(hooks, legacy, hook{
 		path: pathValidateEviction, versions: []string{"v1"}, resource: "pods/eviction", scope: namespacedScope,
-		operations: onCreate, conditions: []condition{ofLauncher()}, notes: true,
+		operations: onCreate, conditions: []matchCondition{ofLauncher()}, notes: true,
 	})
 }
 

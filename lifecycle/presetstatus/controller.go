@@ -34,6 +34,7 @@ import (
 	"github.com/virtwright/virtwright/lifecycle/presetusage"
 	"github.com/virtwright/virtwright/lifecycle/replicastatus"
 	"github.com/virtwright/virtwright/presets"
+	"github.com/virtwright/virtwright/presets/condition"
 	"github.com/virtwright/virtwright/validation"
 )
 
@@ -203,7 +204,7 @@ func (c *Controller) violations(key presetcache.Key, preset v1alpha1.Preset) fie
 	}
 	var violations field.ErrorList
 	if compiled, problems := presets.Compile(preset); len(problems) == 0 { // otherwise Ready has the problems
-		violations = c.Rules.ValidatePreset(preset, compiled, presets.AllSteps).Errors
+		violations = c.Rules.ValidatePreset(preset, compiled, condition.AllSteps).Errors
 	}
 	c.mu.Lock()
 	defer c.mu.Unlock()

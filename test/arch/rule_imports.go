@@ -16,13 +16,14 @@ var arrows = map[string][]string{
 	"presets/tree":            {},
 	"presets/spelling":        {},
 	"presets/vmschema":        {"presets/provenance"},
-	"presets":                 {"api", "presets/provenance", "presets/vmschema"},
-	"validation":              {"api", "presets", "presets/provenance"},
-	"fleet":                   {"api", "presets", "presets/vmschema", "presets/provenance", "validation"},
+	"presets/condition":       {"api", "presets/provenance", "presets/vmschema"},
+	"presets":                 {"api", "presets/condition", "presets/provenance", "presets/vmschema"},
+	"validation":              {"api", "presets", "presets/condition", "presets/provenance"},
+	"fleet":                   {"api", "presets", "presets/condition", "presets/vmschema", "presets/provenance", "validation"},
 	"domain":                  {"api", "presets/provenance"},
-	"webhooks":                {"api", "presets", "presets/provenance", "validation", "domain"},
+	"webhooks":                {"api", "presets", "presets/condition", "presets/provenance", "validation", "domain"},
 	"webhooks/clients":        {"api", "presets", "webhooks"},
-	"lifecycle":               {"api", "presets", "presets/provenance", "validation", "fleet", "domain", "launcher/podspec", "lifecycle/partialobject"},
+	"lifecycle":               {"api", "presets", "presets/condition", "presets/provenance", "validation", "fleet", "domain", "launcher/podspec", "lifecycle/partialobject"},
 	"launcher/podspec":        {"api", "presets/provenance", "validation", "domain"},
 	"lifecycle/partialobject": {"api", "presets", "presets/vmschema", "presets/provenance", "validation"},
 	"templates":               {"api", "presets", "validation", "lifecycle/partialobject", "templates/blueprint", "templates/format"},
@@ -37,14 +38,14 @@ var arrows = map[string][]string{
 	// The playground runs it in a browser.
 	"simulate/originreport": {"api", "presets", "presets/provenance"},
 	"cmd":                   {"simulate", "simulate/originreport", "api", "presets", "presets/provenance", "validation", "fleet", "domain", "webhooks", "webhooks/clients", "launcher", "launcher/podspec", "lifecycle", "lifecycle/partialobject", "templates", "templates/blueprint", "templates/format", "templates/portable", "subresources", "certs"},
-	"test":                  {"api", "presets", "presets/provenance", "validation", "fleet", "domain", "webhooks", "webhooks/clients", "launcher/podspec", "lifecycle", "templates", "templates/blueprint", "templates/format", "templates/portable", "subresources", "certs", "simulate", "cmd"},
+	"test":                  {"api", "presets", "presets/condition", "presets/provenance", "validation", "fleet", "domain", "webhooks", "webhooks/clients", "launcher/podspec", "lifecycle", "templates", "templates/blueprint", "templates/format", "templates/portable", "subresources", "certs", "simulate", "cmd"},
 }
 
 // kits are trees that all others may import.
 var kits = []string{"presets/tree", "presets/spelling"}
 
 // pure are the trees that reach no cluster, socket, file, clock or chance.
-var pure = []string{"api", "presets/provenance", "presets/tree", "presets/spelling", "presets/vmschema", "presets", "validation", "fleet", "domain", "launcher/podspec", "lifecycle/partialobject", "subresources/decide", "templates/blueprint", "simulate/originreport"}
+var pure = []string{"api", "presets/provenance", "presets/tree", "presets/spelling", "presets/vmschema", "presets/condition", "presets", "validation", "fleet", "domain", "launcher/podspec", "lifecycle/partialobject", "subresources/decide", "templates/blueprint", "simulate/originreport"}
 
 // pureFiles are pure files of packages that are not: there, controllers decide.
 var pureFiles = []string{

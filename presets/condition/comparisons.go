@@ -1,4 +1,4 @@
-package presets
+package condition
 
 import (
 	"fmt"
@@ -18,14 +18,14 @@ import (
 // MistakenComparisons reports comparisons of conditions and computed values that have the same
 // result for every VM, or hardly the one that was meant: a number or a boolean with a text, the
 // order of quantities as texts, and names that no object can have.
-func (c *Compiled) MistakenComparisons() field.ErrorList {
+func (s Set) MistakenComparisons() field.ErrorList {
 	var errs field.ErrorList
-	for i, condition := range c.conditions {
+	for i, condition := range s.Conditions {
 		if neverTrueOrFalse(condition.syntax) {
-			errs = append(errs, field.Invalid(conditionPath(i), condition.text, "a condition must be true or false; compare the value with another"))
+			errs = append(errs, field.Invalid(conditionPath(i), condition.Text, "a condition must be true or false; compare the value with another"))
 		}
 	}
-	for _, x := range c.expressions() {
+	for _, x := range s.expressions() {
 		ast.PostOrderVisit(x.syntax, ast.NewExprVisitor(func(e ast.Expr) {
 			isOfVariable := x.origins[e.ID()] != nil // which is reported
 			if isOfVariable || e.Kind() != ast.CallKind || len(e.AsCall().Args()) != 2 || e.AsCall().IsMemberFunction() {
@@ -37,7 +37,7 @@ func (c *Compiled) MistakenComparisons() field.ErrorList {
 				why = mistaken(call.FunctionName(), call.Args()[1], call.Args()[0])
 			}
 			if why != "" {
-				errs = append(errs, field.Invalid(x.at, x.text, why))
+				errs = append(errs, field.Invalid(x.at, x.Text, why))
 			}
 		}))
 	}
@@ -150,31 +150,4 @@ func isOtherType(s vmschema.Shape, constant any) bool {
 		return !isString
 	}
 	return false
-}
-
-// An expressionAt is an expression with its field in the preset.
-type expressionAt struct {
-	expression
-	at *field.Path
-}
-
-// expressions lists the variables, conditions and computed values.
-func (c *Compiled) expressions() []expressionAt {
-	var out []expressionAt
-	for _, v := range c.variables {
-		out = append(out, expressionAt{v.expression, v.path()})
-	}
-	for i, condition := range c.conditions {
-		out = append(out, expressionAt{condition, conditionPath(i)})
-	}
-	c.leaves(func(part string, leaf *fieldNode) {
-		if leaf.computed != nil {
-			out = append(out, expressionAt{leaf.computed.expression, field.NewPath("spec", part).Child(leaf.text)})
-		}
-	})
-	return out
-}
-
-func conditionPath(i int) *field.Path {
-	return field.NewPath("spec", "match", "conditions").Index(i).Child("expression")
 }

@@ -1,4 +1,4 @@
-package presets
+package condition
 
 import "github.com/google/cel-go/common/ast"
 

@@ -1,4 +1,4 @@
-package presets
+package condition
 
 import (
 	"slices"
@@ -10,39 +10,39 @@ import (
 	"github.com/virtwright/virtwright/presets/vmschema"
 )
 
-// A ConditionValue is a value that may make a VM, or its namespace, satisfy a condition.
-type ConditionValue struct {
+// A Candidate is a value that may make a VM, or its namespace, satisfy a condition.
+type Candidate struct {
 	Path  []string // begins with object or namespaceObject, and contains fields and map keys
 	Value any      // decoded JSON; an empty list stands for a list with an element
 }
 
-// ConditionValues lists values that may satisfy the conditions: the constants that they compare
+// Candidates lists values that may satisfy the conditions: the constants that they compare
 // fields with, and a value for each field that they test. It leaves out fields in lists.
-func (c *Compiled) ConditionValues() []ConditionValue {
-	var out conditionValues
-	for _, condition := range c.conditions {
+func (s Set) Candidates() []Candidate {
+	var out candidates
+	for _, condition := range s.Conditions {
 		out.truth(condition.syntax)
 		ast.PostOrderVisit(condition.syntax, ast.NewExprVisitor(out.visit))
 	}
 	return out
 }
 
-type conditionValues []ConditionValue
+type candidates []Candidate
 
-func (f *conditionValues) add(path []string, values ...any) {
+func (f *candidates) add(path []string, values ...any) {
 	if len(path) < 2 {
 		return
 	}
 	for _, v := range values {
 		if v != nil {
-			*f = append(*f, ConditionValue{path, v})
+			*f = append(*f, Candidate{path, v})
 		}
 	}
 }
 
-func (f *conditionValues) addSample(path []string) { f.add(path, sampleOf(path)) }
+func (f *candidates) addSample(path []string) { f.add(path, sampleOf(path)) }
 
-func (f *conditionValues) visit(e ast.Expr) {
+func (f *candidates) visit(e ast.Expr) {
 	switch e.Kind() {
 	case ast.SelectKind:
 		if e.AsSelect().IsTestOnly() {
@@ -53,7 +53,7 @@ func (f *conditionValues) visit(e ast.Expr) {
 	}
 }
 
-func (f *conditionValues) call(call ast.CallExpr) {
+func (f *candidates) call(call ast.CallExpr) {
 	args := call.Args()
 	if call.IsMemberFunction() {
 		args = slices.Insert(slices.Clone(args), 0, call.Target())
@@ -73,10 +73,10 @@ func (f *conditionValues) call(call ast.CallExpr) {
 	}
 }
 
-func (f *conditionValues) truth(e ast.Expr) { f.add(selectionOf(e), true, false) }
+func (f *candidates) truth(e ast.Expr) { f.add(selectionOf(e), true, false) }
 
 // compare adds the constant that a selection is compared with, and its neighbors.
-func (f *conditionValues) compare(e, with ast.Expr) {
+func (f *candidates) compare(e, with ast.Expr) {
 	path := selectionOf(e)
 	switch v := literalOf(with).(type) {
 	case string:
@@ -89,7 +89,7 @@ func (f *conditionValues) compare(e, with ast.Expr) {
 	}
 }
 
-func (f *conditionValues) contains(key, in ast.Expr) {
+func (f *candidates) contains(key, in ast.Expr) {
 	if in.Kind() == ast.ListKind {
 		for _, element := range in.AsList().Elements() {
 			f.add(selectionOf(key), literalOf(element))

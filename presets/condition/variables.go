@@ -1,4 +1,4 @@
-package presets
+package condition
 
 import (
 	"cmp"
@@ -25,26 +25,28 @@ const (
 	variablesKey   = "variables" // the root of variables in CEL
 )
 
-// A variable is a named expression. A copy of it replaces each use, as if its author had written it
+// A Variable is a named expression. A copy of it replaces each use, as if its author had written it
 // there, so that limits and analyses need no rules for variables.
-type variable struct {
-	expression             // text as written, and without program
+type Variable struct {
+	Expression             // Text as written, and without program
 	index      int         // in spec.variables
 	definition ast.Expr    // parsed, with the variables that it uses inlined; nil until it is compiled
 	nodes      int         // of definition
 	free       []string    // names that definition reads, such as object
-	uses       []*variable // directly and indirectly
+	uses       []*Variable // directly and indirectly
 	used       bool        // by any expression
 }
 
-func (v *variable) String() string { return variablesKey + "." + v.name }
+// String is the name by which expressions use the variable.
+func (v *Variable) String() string { return variablesKey + "." + v.Name }
 
-func (v *variable) path() *field.Path {
+func (v *Variable) path() *field.Path {
 	return field.NewPath("spec", "variables").Index(v.index).Child("expression")
 }
 
-// defineVariables compiles the variables of a preset in their order.
-func (c *expressionCompiler) defineVariables(in []v1alpha1.Variable, at *field.Path, errs *field.ErrorList) {
+// Variables compiles the variables of a preset in their order. Expressions that are compiled later
+// may use them.
+func (c *Compiler) Variables(in []v1alpha1.Variable, at *field.Path, errs *field.ErrorList) []*Variable {
 	if len(in) > maxVariables {
 		*errs = append(*errs, field.TooMany(at, len(in), maxVariables))
 		in = in[:maxVariables]
@@ -60,20 +62,21 @@ func (c *expressionCompiler) defineVariables(in []v1alpha1.Variable, at *field.P
 		case c.variableNamed(d.Name) != nil:
 			*errs = append(*errs, field.Duplicate(name, d.Name))
 		}
-		c.variables = append(c.variables, &variable{expression: expression{name: d.Name, text: d.Expression}, index: i})
+		c.variables = append(c.variables, &Variable{Expression: Expression{Name: d.Name, Text: d.Expression}, index: i})
 	}
 	for _, v := range c.variables {
 		if err := c.define(v); err != nil {
-			*errs = append(*errs, field.Invalid(v.path(), v.text, err.Error()))
+			*errs = append(*errs, field.Invalid(v.path(), v.Text, err.Error()))
 			// Expressions that use it are not reported, too, because object has every type.
 			v.definition = ast.NewExprFactory().NewIdent(1, "object")
 		}
 	}
+	return c.variables
 }
 
 // define compiles a variable.
-func (c *expressionCompiler) define(v *variable) error {
-	parsed, err := c.parse(v.text)
+func (c *Compiler) define(v *Variable) error {
+	parsed, err := c.parse(v.Text)
 	if err != nil {
 		return err
 	}
@@ -99,8 +102,8 @@ func nestingOf(t *cel.Type) int {
 	return deepest
 }
 
-func (c *expressionCompiler) variableNamed(name string) *variable {
-	i := slices.IndexFunc(c.variables, func(v *variable) bool { return v.name == name })
+func (c *Compiler) variableNamed(name string) *Variable {
+	i := slices.IndexFunc(c.variables, func(v *Variable) bool { return v.Name == name })
 	if i < 0 {
 		return nil
 	}
@@ -110,11 +113,11 @@ func (c *expressionCompiler) variableNamed(name string) *variable {
 // A variableUse is a place in an expression that names a variable.
 type variableUse struct {
 	node     ast.NavigableExpr
-	variable *variable
+	variable *Variable
 }
 
 // variableUses finds the uses of variables in an expression.
-func (c *expressionCompiler) variableUses(parsed *cel.Ast, text string) ([]variableUse, error) {
+func (c *Compiler) variableUses(parsed *cel.Ast, text string) ([]variableUse, error) {
 	if !strings.Contains(text, variablesKey) {
 		return nil, nil
 	}
@@ -141,7 +144,7 @@ func (c *expressionCompiler) variableUses(parsed *cel.Ast, text string) ([]varia
 }
 
 // variableUse returns the use of a variable through the identifier variables.
-func (c *expressionCompiler) variableUse(e ast.NavigableExpr, bound map[string]bool) (variableUse, error) {
+func (c *Compiler) variableUse(e ast.NavigableExpr, bound map[string]bool) (variableUse, error) {
 	parent, ok := e.Parent()
 	if !ok || parent.Kind() != ast.SelectKind || parent.AsSelect().IsTestOnly() {
 		return variableUse{}, fmt.Errorf("use %s.NAME: has() and ? are not supported, because a variable always has a value", variablesKey)
@@ -162,10 +165,10 @@ func (c *expressionCompiler) variableUse(e ast.NavigableExpr, bound map[string]b
 	return variableUse{parent, v}, nil
 }
 
-func (c *expressionCompiler) nearVariable(name string) string {
+func (c *Compiler) nearVariable(name string) string {
 	names := make([]string, 0, len(c.variables))
 	for _, v := range c.variables {
-		names = append(names, v.name)
+		names = append(names, v.Name)
 	}
 	if meant := spelling.Nearest(name, slices.Values(names)); meant != "" {
 		return fmt.Sprintf("; did you mean %s.%s?", variablesKey, meant)
@@ -174,24 +177,24 @@ func (c *expressionCompiler) nearVariable(name string) string {
 }
 
 // variablesOf returns the variables that are used, directly and indirectly, by name.
-func variablesOf(uses []variableUse) []*variable {
-	all := map[*variable]bool{}
+func variablesOf(uses []variableUse) []*Variable {
+	all := map[*Variable]bool{}
 	for _, use := range uses {
 		all[use.variable] = true
 		for _, v := range use.variable.uses {
 			all[v] = true
 		}
 	}
-	return slices.SortedFunc(maps.Keys(all), func(a, b *variable) int { return strings.Compare(a.name, b.name) })
+	return slices.SortedFunc(maps.Keys(all), func(a, b *Variable) int { return strings.Compare(a.Name, b.Name) })
 }
 
 // inline replaces uses of variables by copies of their expressions, and returns the variable in
 // which each node is written. A copy has the position of the use.
-func inline(parsed *ast.AST, uses []variableUse) map[int64]*variable {
+func inline(parsed *ast.AST, uses []variableUse) map[int64]*Variable {
 	if len(uses) == 0 {
 		return nil
 	}
-	origins, factory, next := map[int64]*variable{}, ast.NewExprFactory(), ast.MaxID(parsed)
+	origins, factory, next := map[int64]*Variable{}, ast.NewExprFactory(), ast.MaxID(parsed)
 	for _, use := range uses {
 		use.variable.used = true
 		at, _ := parsed.SourceInfo().GetOffsetRange(use.node.ID())
@@ -241,21 +244,21 @@ func freeNames(parsed *ast.AST) []string {
 const UsesOfVariables = ", where "
 
 // withVariables returns the text of an expression followed by those of the variables that it uses.
-func withVariables(text string, uses []*variable) string {
+func withVariables(text string, uses []*Variable) string {
 	separator := UsesOfVariables
 	for _, v := range uses {
-		text += separator + v.String() + " is " + v.text
+		text += separator + v.String() + " is " + v.Text
 		separator = ", "
 	}
 	return text
 }
 
-// UnusedVariables returns the variables of the preset that no expression uses.
-func (c *Compiled) UnusedVariables() field.ErrorList {
+// UnusedVariables reports the variables that no expression uses.
+func (s Set) UnusedVariables() field.ErrorList {
 	var out field.ErrorList
-	for _, v := range c.variables {
+	for _, v := range s.Variables {
 		if !v.used {
-			out = append(out, field.Invalid(field.NewPath("spec", "variables").Index(v.index), v.text, fmt.Sprintf("no expression uses %s", v)))
+			out = append(out, field.Invalid(field.NewPath("spec", "variables").Index(v.index), v.Text, fmt.Sprintf("no expression uses %s", v)))
 		}
 	}
 	return out

@@ -1,4 +1,4 @@
-package presets
+package condition
 
 import (
 	"maps"
@@ -11,13 +11,13 @@ import (
 
 // UnknownSelections reports fields that conditions and computed values select, and that no VM has.
 // An optional selection of such a field never has a value.
-func (c *Compiled) UnknownSelections() field.ErrorList {
+func (s Set) UnknownSelections() field.ErrorList {
 	var errs field.ErrorList
-	for _, x := range c.expressions() {
+	for _, x := range s.expressions() {
 		p := abstractEval{analysis: &analysis{steps: AllSteps, origins: x.origins}, unknown: map[string]string{}}
 		p.eval(x.syntax, nil)
 		for _, selection := range slices.Sorted(maps.Keys(p.unknown)) {
-			errs = append(errs, field.Invalid(x.at, x.text, p.unknown[selection]))
+			errs = append(errs, field.Invalid(x.at, x.Text, p.unknown[selection]))
 		}
 	}
 	return errs

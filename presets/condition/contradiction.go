@@ -1,4 +1,4 @@
-package presets
+package condition
 
 import (
 	"fmt"
@@ -30,9 +30,9 @@ type demandStep struct {
 }
 
 // demandSteps yields the parts of conditions that compare fields with constants.
-func (c *Compiled) demandSteps(yield func(demandStep) bool) {
+func (s Set) demandSteps(yield func(demandStep) bool) {
 	required := demands{}
-	for i, condition := range c.conditions {
+	for i, condition := range s.Conditions {
 		for _, part := range joinedBy("_&&_", condition.syntax) {
 			at, wants := demandOf(part)
 			if at == "" {
@@ -62,17 +62,17 @@ func (d demands) add(at string, wants demand) demand {
 // Contradiction returns the index of the first condition that excludes the values that conditions
 // before it, or its own other parts, require of a field, and says why; -1 if there is none. It
 // compares fields with constants only.
-func (c *Compiled) Contradiction() (index int, why string) {
-	for step := range c.demandSteps {
+func (s Set) Contradiction() (index int, why string) {
+	for step := range s.demandSteps {
 		switch {
 		case !step.now.isImpossible():
 		case !step.isFirst && step.before.condition != step.condition:
-			return step.condition, fmt.Sprintf("never true together with %s, because of %s", c.conditions[step.before.condition].name, celPath(step.field))
+			return step.condition, fmt.Sprintf("never true together with %s, because of %s", s.Conditions[step.before.condition].Name, celPath(step.field))
 		default:
 			return step.condition, "never true, because of " + celPath(step.field)
 		}
 	}
-	return c.emptyRange()
+	return s.emptyRange()
 }
 
 // A span holds the whole numbers that comparisons with constants admit.
@@ -80,9 +80,9 @@ type span struct{ least, most int64 }
 
 // emptyRange returns the index of the first condition after which no number is left for a field,
 // and says why; -1 if there is none.
-func (c *Compiled) emptyRange() (index int, why string) {
+func (s Set) emptyRange() (index int, why string) {
 	spans := map[string]span{} // by selection and fallback
-	for i, condition := range c.conditions {
+	for i, condition := range s.Conditions {
 		for _, part := range joinedBy("_&&_", condition.syntax) {
 			at, now := spanOf(part)
 			if at == nil {
@@ -154,10 +154,10 @@ type Demand struct {
 }
 
 // Demands lists what the conditions require of fields that they compare with constants.
-func (c *Compiled) Demands() []Demand {
+func (s Set) Demands() []Demand {
 	var out []Demand
 	at := map[string]int{} // positions in out
-	for step := range c.demandSteps {
+	for step := range s.demandSteps {
 		if step.isFirst {
 			at[step.field] = len(out)
 			out = append(out, Demand{Path: strings.Split(step.field, pathSeparator)})
@@ -186,8 +186,8 @@ func (d demand) and(o demand) demand {
 
 // TrueCondition returns the index of a condition such as x != 'a' || x != 'b', which is true for
 // every VM; -1 if there is none.
-func (c *Compiled) TrueCondition() int {
-	return slices.IndexFunc(c.conditions, func(condition expression) bool {
+func (s Set) TrueCondition() int {
+	return slices.IndexFunc(s.Conditions, func(condition Expression) bool {
 		excluded := demands{}
 		for _, part := range joinedBy("_||_", condition.syntax) {
 			if part.Kind() != ast.CallKind || part.AsCall().FunctionName() != "_!=_" {

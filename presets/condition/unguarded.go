@@ -1,4 +1,4 @@
-package presets
+package condition
 
 import (
 	"cmp"
@@ -18,53 +18,53 @@ import (
 	"github.com/virtwright/virtwright/presets/vmschema"
 )
 
-// UnguardedExpressions reports the conditions and computed overrides that select a field without a
+// Unguarded reports the conditions and computed overrides that select a field without a
 // test, and so reject every VM without the field. A selection in a variable is reported there. Each
 // problem shows a safe expression. It takes at most AllSteps, or fewer if steps is not 0, and
 // returns false if these were too few.
-func (c *Compiled) UnguardedExpressions(steps int) (errs field.ErrorList, complete bool) {
-	a := c.analysis(min(cmp.Or(steps, AllSteps), AllSteps))
-	for i, condition := range c.conditions {
+func (s Set) Unguarded(steps int) (errs field.ErrorList, complete bool) {
+	a := s.analysis(min(cmp.Or(steps, AllSteps), AllSteps))
+	for i, condition := range s.Conditions {
 		if a.check(condition, conditionPath(i), &errs) {
 			a.guards = append(a.guards, condition.syntax) // the next one is evaluated only if this one is true
 		}
 	}
-	maps.Copy(a.alwaysSet, setByOverrides(c.overrides))
-	visitLeaves(c.overrides, func(leaf *fieldNode) {
-		if leaf.computed != nil {
-			a.check(leaf.computed.expression, field.NewPath("spec", "overrides").Child(leaf.text), &errs)
-		}
-	})
+	maps.Copy(a.alwaysSet, selectionsTo(s.Overridden))
+	for _, x := range s.Overrides {
+		a.check(x.Expression, overridePath(x), &errs)
+	}
 	return errs, a.steps > 0
 }
 
 // GuardedDefaults returns the fields of defaults whose expressions do not fail because a VM lacks a
 // field.
-func (c *Compiled) GuardedDefaults() []string {
+func (s Set) GuardedDefaults() []string {
 	var out []string
-	a := c.analysis(AllSteps)
-	for i := range c.conditions {
-		a.guards = append(a.guards, c.conditions[i].syntax)
+	a := s.analysis(AllSteps)
+	for i := range s.Conditions {
+		a.guards = append(a.guards, s.Conditions[i].syntax)
 	}
-	visitLeaves(c.defaults, func(leaf *fieldNode) {
-		if leaf.computed != nil {
-			if a.origins = leaf.computed.origins; len(a.unguarded(leaf.computed.syntax)) == 0 {
-				out = append(out, leaf.text)
-			}
+	for _, x := range s.Defaults {
+		if a.origins = x.origins; len(a.unguarded(x.syntax)) == 0 {
+			out = append(out, x.Field)
 		}
-	})
+	}
 	return out
 }
 
 // analysis returns an analysis that knows the labels which the preset selects.
-func (c *Compiled) analysis(steps int) analysis {
-	return analysis{steps: steps, alwaysSet: setBySelector("namespaceObject", c.namespaces), selected: setBySelector("object", c.labels)}
+func (s Set) analysis(steps int) analysis {
+	return analysis{steps: steps, alwaysSet: setBySelector("namespaceObject", s.Namespaces), selected: setBySelector("object", s.Labels)}
 }
 
 // setBySelector returns the labels that each object has that a selector matches.
 func setBySelector(object string, selector labels.Selector) map[string]bool {
 	out := map[string]bool{}
-	for _, r := range requirementsOf(selector) {
+	if selector == nil {
+		return out
+	}
+	requirements, _ := selector.Requirements()
+	for _, r := range requirements {
 		switch r.Operator() {
 		case selection.DoesNotExist, selection.NotIn, selection.NotEquals:
 		default:
@@ -74,27 +74,25 @@ func setBySelector(object string, selector labels.Selector) map[string]bool {
 	return out
 }
 
-func setByOverrides(overrides *fieldNode) map[string]bool {
+// selectionsTo returns the selections of fields outside of lists, and of the objects around them.
+func selectionsTo(paths []provenance.Path) map[string]bool {
 	out := map[string]bool{}
-	visitLeaves(overrides, func(leaf *fieldNode) {
-		if leaf.computed != nil {
-			return
-		}
+	for _, path := range paths {
 		names := []string{"object"}
-		for _, seg := range leaf.path {
+		for _, seg := range path {
 			if seg.Kind != provenance.Field {
-				return
+				break
 			}
 			names = append(names, seg.Name)
 			out[strings.Join(names, pathSeparator)] = true
 		}
-	})
+	}
 	return out
 }
 
 // check reports why an expression may fail, and what to write instead, at the expression or at the
 // variables with the selections that fail. It returns false for constants.
-func (a *analysis) check(x expression, at *field.Path, errs *field.ErrorList) bool {
+func (a *analysis) check(x Expression, at *field.Path, errs *field.ErrorList) bool {
 	report := func(at *field.Path, text, why string) {
 		problem := field.Invalid(at, text, why)
 		known := slices.ContainsFunc(*errs, func(e *field.Error) bool { return e.Error() == problem.Error() })
@@ -103,55 +101,41 @@ func (a *analysis) check(x expression, at *field.Path, errs *field.ErrorList) bo
 		}
 	}
 	if x.isConstant() {
-		e := evaluation{ctx: context.Background(), budget: constantCost}
-		if _, err := e.value(x); err != nil {
-			report(at, x.text, "always fails: "+err.Error())
+		e := Evaluation{Context: context.Background(), Budget: constantCost}
+		if _, err := e.Value(x); err != nil {
+			report(at, x.Text, "always fails: "+err.Error())
 		}
 		return false
 	}
 	a.origins = x.origins
-	failing := map[*variable][]string{}
+	failing := map[*Variable][]string{}
 	for _, selection := range a.unguarded(x.syntax) {
 		v := a.from[selection]
 		failing[v] = append(failing[v], selection)
 	}
-	report(at, x.text, a.advice(failing[nil]))
+	report(at, x.Text, a.advice(failing[nil]))
 	delete(failing, nil)
-	for _, v := range slices.SortedFunc(maps.Keys(failing), func(a, b *variable) int { return a.index - b.index }) {
-		report(v.path(), v.text, a.advice(failing[v]))
+	for _, v := range slices.SortedFunc(maps.Keys(failing), func(a, b *Variable) int { return a.index - b.index }) {
+		report(v.path(), v.Text, a.advice(failing[v]))
 	}
 	return true
 }
 
-// NeverActs says why the preset can never act; empty if it can.
-func (c *Compiled) NeverActs() string {
-	if c.defaults == nil && c.overrides == nil && len(c.removes) == 0 && !c.HasRules() {
-		return "it has no defaults, overrides, remove, forbid or require"
-	}
-	if i := c.FalseCondition(); i >= 0 {
-		return c.conditions[i].name + " is always false"
-	}
-	if i, why := c.Contradiction(); i >= 0 {
-		return c.conditions[i].name + " is " + why
-	}
-	return ""
-}
-
 // FalseCondition returns the index of a condition that is false for every VM; -1 if there is none.
-func (c *Compiled) FalseCondition() int {
-	return slices.IndexFunc(c.conditions, func(condition expression) bool {
+func (s Set) FalseCondition() int {
+	return slices.IndexFunc(s.Conditions, func(condition Expression) bool {
 		if !condition.isConstant() {
 			return false
 		}
-		e := evaluation{ctx: context.Background(), budget: constantCost}
-		holds, err := e.holds(condition)
+		e := Evaluation{Context: context.Background(), Budget: constantCost}
+		holds, err := e.Holds(condition)
 		return err == nil && !holds
 	})
 }
 
 // isConstant reports whether an expression reads nothing, and costs little.
-func (x expression) isConstant() bool {
-	return x.most <= constantCost && !strings.Contains(x.text, "object") && !strings.Contains(x.text, "namespaceObject")
+func (x Expression) isConstant() bool {
+	return x.most <= constantCost && !strings.Contains(x.Text, "object") && !strings.Contains(x.Text, "namespaceObject")
 }
 
 // advice says for which VMs an expression fails, and what to write instead.
@@ -302,8 +286,8 @@ type analysis struct {
 	converted map[string]string
 	// origins are those of the expression. from has the variable in which a selection is; nil if it
 	// is in several, or in the expression itself.
-	origins map[int64]*variable
-	from    map[string]*variable
+	origins map[int64]*Variable
+	from    map[string]*Variable
 }
 
 const (
@@ -318,7 +302,7 @@ const (
 
 // unguarded lists the selections that make an expression fail if only they are absent.
 func (a *analysis) unguarded(e ast.Expr) []string {
-	a.converted, a.from = map[string]string{}, map[string]*variable{}
+	a.converted, a.from = map[string]string{}, map[string]*Variable{}
 	survey := abstractEval{analysis: a, seen: map[string]bool{}}
 	survey.eval(e, nil)
 	var out []string

@@ -1,4 +1,4 @@
-package presets
+package condition
 
 import (
 	"context"
@@ -22,12 +22,9 @@ import (
 )
 
 const (
-	// clusterCost and namespaceCost are the CEL budgets of one request. A million takes up to a
-	// second. A namespace cannot use up the budget of cluster presets.
-	clusterCost   = celconfig.RuntimeCELCostBudget / 5
-	namespaceCost = celconfig.RuntimeCELCostBudget / 20
-	// conditionCost is the limit for one condition, estimated and actual.
-	conditionCost = celconfig.PerCallLimit
+	// MaxCost is the limit for one expression, estimated and actual, in units of CEL cost. A
+	// million takes up to a second.
+	MaxCost = celconfig.PerCallLimit
 	// untrackedCost is the highest estimate that is charged instead of the slower measured cost.
 	untrackedCost = 100
 
@@ -35,18 +32,20 @@ const (
 	assumedLength = 2048
 )
 
-// An expression is a compiled CEL expression of a preset: a condition, or the value of a field.
-type expression struct {
-	text, name string // text with the variables that it uses; name is for messages
-	program    cel.Program
-	cost       uint64              // of an evaluation; 0 means that the actual cost is charged
-	most       uint64              // the estimated maximum cost
-	syntax     ast.Expr            // checked, with variables inlined
-	origins    map[int64]*variable // the variables that nodes of syntax come from, by ID
+// An Expression is a compiled CEL expression of a preset: a condition, or the value of a field.
+type Expression struct {
+	Text string // with the variables that it uses
+	Name string // for messages
+
+	program cel.Program
+	cost    uint64              // of an evaluation; 0 means that the actual cost is charged
+	most    uint64              // the estimated maximum cost
+	syntax  ast.Expr            // checked, with variables inlined
+	origins map[int64]*Variable // the variables that nodes of syntax come from, by ID
 }
 
-// conditionEnv is the API server's environment for policies, with object and namespaceObject.
-var conditionEnv = sync.OnceValues(func() (*cel.Env, error) {
+// newEnv is the API server's environment for policies, with object and namespaceObject.
+var newEnv = sync.OnceValues(func() (*cel.Env, error) {
 	base := environment.MustBaseEnvSet(environment.DefaultCompatibilityVersion())
 	set, err := base.Extend(environment.VersionedOptions{
 		IntroducedVersion: environment.DefaultCompatibilityVersion(),
@@ -61,8 +60,9 @@ var conditionEnv = sync.OnceValues(func() (*cel.Env, error) {
 	return set.Env(environment.StoredExpressions)
 })
 
-func (c *expressionCompiler) conditions(in []v1alpha1.MatchCondition, at *field.Path, errs *field.ErrorList) []expression {
-	var out []expression
+// Conditions compiles the conditions of a preset.
+func (c *Compiler) Conditions(in []v1alpha1.MatchCondition, at *field.Path, errs *field.ErrorList) []Expression {
+	var out []Expression
 	seen := map[string]bool{}
 	for i, m := range in {
 		if m.Name == "" {
@@ -72,8 +72,8 @@ func (c *expressionCompiler) conditions(in []v1alpha1.MatchCondition, at *field.
 			*errs = append(*errs, field.Duplicate(at.Index(i).Child("name"), m.Name))
 		}
 		seen[m.Name] = true
-		compiled, err := c.compile(m.Expression, "must be true or false", cel.BoolType)
-		compiled.name = fmt.Sprintf("condition %q", m.Name)
+		compiled, err := c.Compile(m.Expression, "must be true or false", cel.BoolType)
+		compiled.Name = fmt.Sprintf("condition %q", m.Name)
 		if err != nil {
 			*errs = append(*errs, field.Invalid(at.Index(i).Child("expression"), m.Expression, err.Error()))
 			continue
@@ -97,69 +97,76 @@ func (vmSizes) EstimateCallCost(string, string, *checker.AstNode, []checker.AstN
 	return nil
 }
 
-// An evaluation evaluates the expressions of one request, within a budget.
-type evaluation struct {
-	ctx         context.Context
-	object      map[string]any
-	namespaceOf *Namespace // becomes namespace when an expression first reads it
-	namespace   map[string]any
-	budget      int64 // the rest for the current scope
+// An Evaluation evaluates the expressions of one request, within a budget.
+type Evaluation struct {
+	Context context.Context
+	Object  map[string]any
+	// Namespace returns the variable namespaceObject; nil stands for a VM without one. It is called
+	// when an expression first reads the variable.
+	Namespace func() map[string]any
+	namespace map[string]any
+	// Budget is what remains for the expressions, in units of CEL cost.
+	Budget int64
 }
 
-var errBudget = errors.New("the conditions of all presets together cost too much for one request")
+// ErrBudget means that an evaluation has no budget left.
+var ErrBudget = errors.New("the conditions of all presets together cost too much for one request")
 
 // ResolveName makes an evaluation the CEL activation of its conditions.
-func (e *evaluation) ResolveName(name string) (any, bool) {
+func (e *Evaluation) ResolveName(name string) (any, bool) {
 	switch name {
 	case "object":
-		return e.object, true
+		return e.Object, true
 	case "namespaceObject":
-		if e.namespace == nil && e.namespaceOf != nil {
-			e.namespace = e.namespaceOf.object()
+		if e.namespace == nil && e.Namespace != nil {
+			e.namespace = e.Namespace()
 		}
 		return e.namespace, true
 	}
 	return nil, false
 }
 
-func (e *evaluation) Parent() interpreter.Activation { return nil }
+// Parent makes an evaluation a CEL activation, too.
+func (e *Evaluation) Parent() interpreter.Activation { return nil }
 
-func (e *evaluation) holds(c expression) (bool, error) {
-	v, err := e.value(c)
+// Holds evaluates a condition.
+func (e *Evaluation) Holds(c Expression) (bool, error) {
+	v, err := e.Value(c)
 	if err != nil {
 		return false, err
 	}
 	b, ok := v.(bool)
 	if !ok {
-		return false, fmt.Errorf("cannot use %s: it must be true or false, but is %s", c.name, tree.Show(v))
+		return false, fmt.Errorf("cannot use %s: it must be true or false, but is %s", c.Name, tree.Show(v))
 	}
 	return b, nil
 }
 
-func (e *evaluation) value(x expression) (any, error) {
-	if e.budget <= 0 {
-		return nil, errBudget
+// Value evaluates an expression. Its result is a value of CEL.
+func (e *Evaluation) Value(x Expression) (any, error) {
+	if e.Budget <= 0 {
+		return nil, ErrBudget
 	}
-	e.budget -= int64(x.cost)
+	e.Budget -= int64(x.cost)
 	var out ref.Val
 	var err error
 	if x.cost != 0 {
 		out, _, err = x.program.Eval(e)
 	} else {
 		var details *cel.EvalDetails
-		out, details, err = x.program.ContextEval(e.ctx, e)
+		out, details, err = x.program.ContextEval(e.Context, e)
 		if details != nil && details.ActualCost() != nil {
-			e.budget -= int64(min(*details.ActualCost(), math.MaxInt32))
+			e.Budget -= int64(min(*details.ActualCost(), math.MaxInt32))
 		}
 	}
 	if err != nil {
-		return nil, fmt.Errorf("cannot evaluate %s%s: %w", x.name, x.variableIn(err), err)
+		return nil, fmt.Errorf("cannot evaluate %s%s: %w", x.Name, x.variableIn(err), err)
 	}
 	return out.Value(), nil
 }
 
 // variableIn names the variable in which an evaluation failed; empty if it failed in none.
-func (x expression) variableIn(err error) string {
+func (x Expression) variableIn(err error) string {
 	var failed *types.Err
 	if errors.As(err, &failed) && x.origins[failed.NodeID()] != nil {
 		return " in " + x.origins[failed.NodeID()].String()

@@ -1,4 +1,4 @@
-package presets
+package condition
 
 import (
 	"math/rand/v2"
@@ -7,9 +7,6 @@ import (
 
 	"github.com/google/cel-go/cel"
 	"github.com/google/cel-go/common/ast"
-	"sigs.k8s.io/yaml"
-
-	"github.com/virtwright/virtwright/api/v1alpha1"
 )
 
 func TestUnguarded(t *testing.T) {
@@ -76,7 +73,7 @@ func TestUnguarded(t *testing.T) {
 		for _, selection := range unguardedIn(text) {
 			got = append(got, celPath(selection))
 		}
-		if env, err := conditionEnv(); err != nil {
+		if env, err := newEnv(); err != nil {
 			t.Fatal(err)
 		} else if _, issues := env.Compile(text); issues.Err() != nil {
 			t.Errorf("%s: %v", text, issues.Err())
@@ -131,7 +128,7 @@ func analyzed(text string) (*analysis, []string) {
 }
 
 func checkedSyntax(text string) (ast.Expr, error) {
-	parsed, err := new(expressionCompiler).parse(text)
+	parsed, err := new(Compiler).parse(text)
 	if err != nil {
 		return nil, err
 	}
@@ -140,42 +137,6 @@ func checkedSyntax(text string) (ast.Expr, error) {
 		return nil, err
 	}
 	return checked.NativeRep().Expr(), nil
-}
-
-// TestGuardsOfConditions checks the fields that a preset guarantees to its own expressions.
-func TestGuardsOfConditions(t *testing.T) {
-	for name, c := range map[string]struct {
-		spec string
-		bad  bool
-	}{
-		"an earlier condition": {spec: `match: {conditions: [{name: a, expression: "'tier' in object.metadata.?labels.orValue({})"}, {name: b, expression: "object.metadata.labels['tier'] == 'x'"}]}`},
-		"a later condition":    {spec: `match: {conditions: [{name: b, expression: "object.metadata.labels['tier'] == 'x'"}, {name: a, expression: "'tier' in object.metadata.?labels.orValue({})"}]}`, bad: true},
-		"a condition of a value": {spec: `match: {conditions: [{name: a, expression: "has(object.metadata.labels) && 'tier' in object.metadata.labels"}]}
-overrides: {metadata: {labels: {level: {$cel: "object.metadata.labels.tier"}}}}`},
-		"a value of its own": {spec: `overrides: {spec: {template: {spec: {domain: {cpu: {cores: 4}, memory: {guest: {$cel: "string(object.spec.template.spec.domain.cpu.cores) + 'Gi'"}}}}}}}`},
-		"a value of another": {spec: `overrides: {spec: {template: {spec: {domain: {cpu: {sockets: 4}, memory: {guest: {$cel: "string(object.spec.template.spec.domain.cpu.cores) + 'Gi'"}}}}}}}`, bad: true},
-		"a label that the namespace selector names": {spec: `match: {namespaces: {matchLabels: {team: x}}}
-overrides: {metadata: {labels: {team: {$cel: "namespaceObject.metadata.labels['team']"}}}}`},
-		"labels that the namespace selector requires": {spec: `match: {namespaces: {matchExpressions: [{key: a/team, operator: In, values: [x, y]}, {key: tier, operator: Exists}]}, conditions: [{name: a, expression: "namespaceObject.metadata.labels['a/team'] + namespaceObject.metadata.labels.tier != ''"}]}`},
-		"a label that the namespace may lack": {spec: `match: {namespaces: {matchExpressions: [{key: team, operator: NotIn, values: [x]}]}}
-overrides: {metadata: {labels: {team: {$cel: "namespaceObject.metadata.labels['team']"}}}}`, bad: true},
-		"an annotation of the name":          {spec: `match: {namespaces: {matchLabels: {team: x}}, conditions: [{name: a, expression: "namespaceObject.metadata.annotations['team'] == 'x'"}]}`, bad: true},
-		"a label that the VM selector names": {spec: `match: {labels: {matchLabels: {team: x}}, conditions: [{name: a, expression: "object.metadata.labels['team'] == 'x'"}]}`, bad: true},
-		"division by zero":                   {spec: `match: {conditions: [{name: a, expression: "1 / 0 == 1"}]}`, bad: true},
-	} {
-		preset := &v1alpha1.ClusterVirtualMachinePreset{}
-		preset.Name = "p"
-		if err := yaml.UnmarshalStrict([]byte(c.spec), &preset.Spec); err != nil {
-			t.Fatal(err)
-		}
-		compiled, problems := Compile(preset)
-		if len(problems) > 0 {
-			t.Fatal(name, problems)
-		}
-		if got, _ := compiled.UnguardedExpressions(0); len(got) > 0 != c.bad {
-			t.Errorf("%s: got %v, want problems %t", name, got, c.bad)
-		}
-	}
 }
 
 // TestUnguardedIsComplete evaluates random expressions on random objects: one that fails for a
@@ -233,7 +194,7 @@ func TestUnguardedIsComplete(t *testing.T) {
 	failed, guarded := 0, 0
 	for range 1_000 {
 		text := expression(1 + r.IntN(3))
-		compiled, err := new(expressionCompiler).compile(text, "must be true or false", cel.BoolType)
+		compiled, err := new(Compiler).Compile(text, "must be true or false", cel.BoolType)
 		if err != nil {
 			continue
 		}
@@ -247,13 +208,16 @@ func TestUnguardedIsComplete(t *testing.T) {
 		maybe(template, "architecture", "amd64")
 		maybe(template, "volumes", []any{map[string]any{"name": "a"}, map[string]any{"name": "b", "hostDisk": map[string]any{"path": pick("a", "b")}}})
 		spec["template"] = map[string]any{"spec": template}
-		e := evaluation{ctx: t.Context(), budget: clusterCost, object: withRequiredParents(map[string]any{"metadata": meta, "spec": spec}),
-			namespace: map[string]any{"metadata": map[string]any{"name": "lab", "labels": map[string]any{}, "annotations": annotations}}}
+		namespace := map[string]any{"metadata": map[string]any{"name": "lab", "labels": map[string]any{}, "annotations": annotations}}
+		e := Evaluation{
+			Context: t.Context(), Budget: MaxCost, Object: map[string]any{"metadata": meta, "spec": spec},
+			Namespace: func() map[string]any { return namespace },
+		}
 		found := unguardedIn(text)
 		if len(found) == 0 {
 			guarded++
 		}
-		if _, err := e.value(compiled); err != nil && strings.Contains(err.Error(), "no such key") {
+		if _, err := e.Value(compiled); err != nil && strings.Contains(err.Error(), "no such key") {
 			if failed++; len(found) == 0 {
 				t.Fatalf("%s: %v, and nothing was reported", text, err)
 			}
