@@ -22,8 +22,8 @@ type Matcher struct {
 	Kind, Name string
 	// Revision is the ControllerRevision that the VM pins; may be empty.
 	Revision string
-	// Stored is the ControllerRevision in the VM's status. It counts if Revision is empty and it
-	// belongs to Name.
+	// Stored is the ControllerRevision in the VM's status; empty if KubeVirt will replace it. It
+	// counts if Revision is empty and it belongs to Name.
 	Stored string
 }
 
@@ -97,8 +97,7 @@ func (r *mergeState) contribution(name string, spec map[string]any) *contributio
 	if out.matcher.Name == "" || out.matcher.Kind == "" || r.findInstancetype == nil {
 		return out
 	}
-	stored, _ := tree.Lookup(r.root, "status."+name+"Ref.controllerRevisionRef.name")
-	out.matcher.Revision, out.matcher.Stored = tree.AsText(fields["revisionName"]), tree.AsText(stored)
+	out.matcher.Revision, out.matcher.Stored = tree.AsText(fields["revisionName"]), r.storedRevision(name, tree.AsText(fields["kind"]))
 	switch out.spec, out.err = r.findInstancetype(out.matcher); {
 	case out.err != nil:
 		out.spec = nil
@@ -106,6 +105,17 @@ func (r *mergeState) contribution(name string, spec map[string]any) *contributio
 		out.owned = ownedBy(name, out.spec)
 	}
 	return out
+}
+
+// storedRevision returns the ControllerRevision of a matcher in the VM's status, unless KubeVirt will
+// replace it: it does if the kind has another spelling than before.
+func (r *mergeState) storedRevision(name, kind string) string {
+	ref, _ := tree.Lookup(r.root, "status."+name+"Ref")
+	if kind != "" && kind != tree.AsText(tree.AsObject(ref)["kind"]) {
+		return ""
+	}
+	revision, _ := tree.Lookup(tree.AsObject(ref), "controllerRevisionRef.name")
+	return tree.AsText(revision)
 }
 
 // reserve reserves the fields that instancetype and preference own after the layers have acted. A

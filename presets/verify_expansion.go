@@ -43,7 +43,15 @@ func (x *expandedVM) newViolations(ctx context.Context, s *Snapshot, req Request
 	if len(found) == 0 || len(req.OldObject) == 0 {
 		return found, nil
 	}
-	old, err := expansionOf(req, req.OldObject)
+	storedOnly := req
+	storedOnly.Instancetypes = func(m Matcher) (map[string]any, error) {
+		// What an instancetype says today may be newer than the stored VM.
+		if m.Revision = cmp.Or(m.Revision, m.Stored); m.Revision == "" || req.Instancetypes == nil {
+			return nil, nil
+		}
+		return req.Instancetypes(m)
+	}
+	old, err := expansionOf(storedOnly, req.OldObject)
 	if err != nil {
 		if isUnreadable(err) {
 			return found, nil

@@ -11,11 +11,18 @@ import (
 
 // TestVerifyExpansion: an instancetype or a preference cannot bypass overrides and forbid.
 func TestVerifyExpansion(t *testing.T) {
-	find := known(map[string]string{
+	live := known(map[string]string{
 		"VirtualMachineClusterInstancetype small": "{cpu: {guest: 2}, memory: {guest: 2Gi}}",
 		"VirtualMachineClusterInstancetype large": "{cpu: {guest: 8, model: Skylake}, memory: {guest: 16Gi}, gpus: [{name: g, deviceName: x/y}], nodeSelector: {pool: gpu}}",
 		"VirtualMachineClusterPreference win":     "{devices: {preferredTPM: {}, preferredDiskBus: sata}, features: {preferredAcpi: {enabled: false}}}",
 	})
+	// Revision before is from the time when large was as small as small.
+	find := func(m presets.Matcher) (map[string]any, error) {
+		if m.Revision == "before" || m.Revision == "" && m.Stored == "before" {
+			m.Name = "small"
+		}
+		return live(m)
+	}
 	const size, model, pool, noGPU, noTPM = "size", "model", "pool", "no-gpu", "no-tpm"
 	all := map[string]string{
 		size:         overrides("{memory: {guest: 2Gi}}"),
@@ -36,6 +43,10 @@ func TestVerifyExpansion(t *testing.T) {
 		"warn":       "mode: Warn\n" + overrides("{memory: {guest: 1Gi}}"),
 	}
 	named := func(name string) string { return vm("spec: {instancetype: {name: " + name + "}}") }
+	stored := func(kind, revision string) string {
+		return vm("spec: {instancetype: {name: large, kind: " + kind + "}}\nstatus: {instancetypeRef: {name: large, kind: VirtualMachineClusterInstancetype, controllerRevisionRef: {name: " + revision + "}}}")
+	}
+	const kind, otherSpelling = "VirtualMachineClusterInstancetype", "virtualmachineclusterinstancetype"
 	for name, c := range map[string]struct {
 		presets  []string
 		now, old string
@@ -63,7 +74,10 @@ func TestVerifyExpansion(t *testing.T) {
 		"Required":         {presets: []string{"need-size"}, now: named("small")},
 		"RequiredMissing":  {presets: []string{"need-model"}, now: named("small"), want: []string{"cpu.model: Required value"}},
 		"RequiredAsBefore": {presets: []string{"need-model"}, now: named("small"), old: named("small")},
-		"AsBefore":         {presets: []string{size, model, noGPU}, now: named("large"), old: named("large")},
+		"AsBefore":         {presets: []string{size, model, noGPU}, now: named("large"), old: stored(kind, "large")},
+		"CreatedLater":     {presets: []string{size, model, noGPU}, now: named("large"), old: named("large"), want: []string{"memory.guest", "cpu.model", "devices.gpus"}},
+		"ChangedLater":     {presets: []string{size}, now: stored(kind, "before"), old: stored(kind, "before")},
+		"ReadAgain":        {presets: []string{size}, now: stored(otherSpelling, "before"), old: stored(kind, "before"), want: []string{"memory.guest"}},
 		"AnotherOne":       {presets: []string{size, noGPU}, now: named("large"), old: named("small"), want: []string{"memory.guest", "devices.gpus"}},
 		"OneIsNew":         {presets: []string{size}, now: named("large"), old: vm("spec: {template: {spec: {domain: {memory: {guest: 8Gi}}}}}"), want: []string{"memory.guest"}},
 		"SameFromUser":     {presets: []string{size}, now: named("large"), old: vm("spec: {template: {spec: {domain: {memory: {guest: 16Gi}}}}}")},
