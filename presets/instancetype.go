@@ -107,8 +107,8 @@ func (r *mergeState) contribution(name string, spec map[string]any) *contributio
 	return out
 }
 
-// storedRevision returns the ControllerRevision of a matcher in the VM's status, unless KubeVirt will
-// replace it: it does if the kind has another spelling than before.
+// storedRevision returns the ControllerRevision of a matcher in the VM's status, unless KubeVirt
+// will replace it: it does if the kind has another spelling than before.
 func (r *mergeState) storedRevision(name, kind string) string {
 	ref, _ := tree.Lookup(r.root, "status."+name+"Ref")
 	if kind != "" && kind != tree.AsText(tree.AsObject(ref)["kind"]) {

@@ -127,8 +127,9 @@ func (u unapply) elements(n *provenance.Node, list []any, was any, s *vmschema.S
 func (u unapply) element(n *provenance.Node, list, before []any, s *vmschema.Schema) []any {
 	was, i := s.ElementOf(before, n.Name), vmschema.IndexOf(list, s.Keys, n.Name)
 	if i < 0 {
-		if left := u.value(n, nil, was, s.Elem); left != nil {
-			list = append(list, left)
+		left := u.value(n, nil, was, s.Elem)
+		if _, missing := vmschema.ElementKey(s.Keys, tree.AsObject(left)); left != nil && missing == "" {
+			list = append(list, left) // without a key, it is the rest of an element that is gone
 		}
 		return list
 	}

@@ -187,3 +187,49 @@ func TestLaunchRevealsNoStoredValue(t *testing.T) {
 		}
 	}
 }
+
+// TestRulesOfTheVMHoldForItsVMI: what a preset forbids on a VM, a webhook that acts after ours does
+// not add to its VMI, such as that of KubeVirt, which applies VirtualMachineInstancePresets. What
+// the VMI has before stays, because its VM may be older than the preset.
+func TestRulesOfTheVMHoldForItsVMI(t *testing.T) {
+	engine := &presets.Engine{}
+	namespace := presets.Namespace{Name: "default"}
+	snapshot := presettest.Snapshot(t,
+		presettest.Cluster("shared", `forbid: [{path: spec.template.spec.domain.cpu.dedicatedCpuPlacement, message: share CPUs}]`),
+		presettest.Cluster("pinned", "match: {explicit: true}\napplyAt: Launch\noverrides: {spec: {template: {spec: {domain: {cpu: {dedicatedCpuPlacement: true}}}}}}"))
+	expand := func(kind presets.Kind, object string, owner []byte) []byte {
+		t.Helper()
+		result, err := engine.Resolve(t.Context(), snapshot, presets.Request{Kind: kind, Namespace: namespace, Owner: owner, Object: presettest.JSON(object)})
+		if err != nil {
+			t.Fatal(err)
+		}
+		raw, err := json.Marshal(result.Object())
+		if err != nil {
+			t.Fatal(err)
+		}
+		return raw
+	}
+	vm := expand(presets.VirtualMachine, `{apiVersion: kubevirt.io/v1, kind: VirtualMachine, metadata: {name: a}, spec: {template: {spec: {domain: {cpu: {cores: 2}}}}}}`, nil)
+	const (
+		dedicated = `"dedicatedCpuPlacement":true,`
+		cores     = `"cores":2`
+	)
+	for name, c := range map[string]struct {
+		annotations, sent string
+		adds              string // by a later webhook
+		rejected          bool
+	}{
+		"nothing is added":        {sent: cores},
+		"a webhook adds it":       {sent: cores, adds: dedicated, rejected: true},
+		"the VM has it":           {sent: dedicated + cores},
+		"a launch preset sets it": {annotations: `"virtwright.dev/presets":"cluster/pinned"`, sent: cores},
+	} {
+		vmi := expand(presets.VirtualMachineInstance, `{"apiVersion":"kubevirt.io/v1","kind":"VirtualMachineInstance","metadata":{"name":"a","annotations":{`+c.annotations+
+			`},"ownerReferences":[{"kind":"VirtualMachine","name":"a","controller":true}]},"spec":{"domain":{"cpu":{`+c.sent+`},"devices":{}}}}`, vm)
+		final := strings.Replace(string(vmi), cores, c.adds+cores, 1)
+		err := engine.VerifyApplied(t.Context(), snapshot, presets.Request{Kind: presets.VirtualMachineInstance, Namespace: namespace, Object: []byte(final)})
+		if (err != nil) != c.rejected || err != nil && !strings.Contains(err.Error(), "share CPUs (preset cluster/shared)") {
+			t.Errorf("%s: got %v", name, err)
+		}
+	}
+}

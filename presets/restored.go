@@ -58,7 +58,7 @@ func (r *mergeState) dropNewNames() {
 }
 
 // wouldExtendSnapshot reports whether a layer must not set a field of a restored VM: a default, if
-// the snapshot lacks the field, and every preset, if it concerns the disks that were restored.
+// the snapshot lacks the field, and an override, if it names another disk than the restored one.
 func (l *layer) wouldExtendSnapshot(f *fieldNode) bool {
 	from := l.state.restored
 	switch {
@@ -66,11 +66,27 @@ func (l *layer) wouldExtendSnapshot(f *fieldNode) bool {
 		return false
 	case !l.role.OutranksUser():
 		return vmschema.Value(from.snapshot, f.path) == nil
-	case f.path.HasPrefix(vmschema.Volumes) && len(f.path) > len(vmschema.Volumes):
-		return vmschema.Value(from.snapshot, f.path[:len(vmschema.Volumes)+1]) != nil
+	case f.path.HasPrefix(vmschema.DataVolumeTemplates) && len(f.path) > len(vmschema.DataVolumeTemplates):
+		return vmschema.Value(from.snapshot, f.path[:len(vmschema.DataVolumeTemplates)+1]) == nil // a restore renames templates
 	}
-	return f.path.HasPrefix(vmschema.DataVolumeTemplates)
+	return from.replaces(f.path)
 }
+
+// replaces reports whether a restore sets the volume source at p, or its name: it gives a claim or
+// a DataVolume another name, and makes some DataVolumes claims.
+func (from *restored) replaces(p provenance.Path) bool {
+	at := len(vmschema.Volumes) + 1
+	if !p.HasPrefix(vmschema.Volumes) || len(p) <= at || !isDisk(p[at].Name) {
+		return false
+	}
+	volume := tree.AsObject(vmschema.Value(from.snapshot, p[:at]))
+	if volume[p[at].Name] == nil { // an override of it would replace the other source
+		return volume["persistentVolumeClaim"] != nil || volume["dataVolume"] != nil
+	}
+	return len(p) > at+1 && (p[at+1].Name == "claimName" || p[at+1].Name == "name")
+}
+
+func isDisk(source string) bool { return source == "persistentVolumeClaim" || source == "dataVolume" }
 
 // newViolations returns the violations of enforced presets. A restore may keep those of the VM that
 // it replaces.

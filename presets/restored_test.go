@@ -34,6 +34,12 @@ func TestRestored(t *testing.T) {
 	volume := cluster("root", `defaults: {spec: {dataVolumeTemplates: [{metadata: {name: {$cel: "object.metadata.name + '-root'"}}, spec: {source: {blank: {}}}}], template: {spec: {domain: {devices: {disks: [{name: root, disk: {bus: virtio}}]}}, volumes: [{name: root, dataVolume: {name: {$cel: "object.metadata.name + '-root'"}}}]}}}}`)
 	disk := cluster("disk", "defaults: {spec: {template: {spec: {domain: {devices: {disks: [{name: data, disk: {bus: virtio}}]}}, volumes: [{name: data, emptyDisk: {capacity: 1Gi}}]}}}}")
 	ruled := cluster("ruled", "overrides: {spec: {template: {spec: {domain: {devices: {disks: [{name: root, disk: {bus: virtio}}]}}, volumes: [{name: root, persistentVolumeClaim: {claimName: ruled}}]}}}}")
+	trusted := cluster("trusted", `overrides: {spec: {template: {spec: {domain: {devices: {disks: [{name: root, disk: {bus: virtio}}, {name: agent, disk: {bus: virtio}}]}}, volumes: [{name: root, containerDisk: {image: trusted}}, {name: agent, cloudInitNoCloud: {userData: enforced}}]}}}}`)
+	images := cluster("images", `overrides: {spec: {dataVolumeTemplates: [{metadata: {name: root}, spec: {source: {registry: {url: trusted}}}}]}}`)
+	const imageVM = "spec: {dataVolumeTemplates: [{metadata: {name: root}, spec: {source: {registry: {url: trusted}}, storage: {}}}], template: {spec: {domain: {devices: {disks: [{name: root, disk: {bus: virtio}}]}}, volumes: [{name: root, dataVolume: {name: root}}]}}}"
+	template := func(vm map[string]any) map[string]any {
+		return vm["spec"].(map[string]any)["dataVolumeTemplates"].([]any)[0].(map[string]any)
+	}
 	secure := cluster("secure", `overrides: {spec: {template: {spec: {priorityClassName: production}}}}`)
 	noSound := cluster("silent", `forbid: [{path: spec.template.spec.domain.devices.sound}]`)
 	gpu := cluster("gpu", "match: {explicit: true}\n"+defaults("{devices: {gpus: [{name: a, deviceName: d}]}}"))
@@ -79,7 +85,7 @@ func TestRestored(t *testing.T) {
 			reason: "the restored DataVolume stays", before: list(volume), now: list(volume), create: vm(""),
 			edit: func(vm map[string]any) {
 				in(vm, volumes+"[root].dataVolume")["name"] = "restore-1-root"
-				vm["spec"].(map[string]any)["dataVolumeTemplates"].([]any)[0].(map[string]any)["metadata"].(map[string]any)["name"] = "restore-1-root"
+				in(template(vm), "metadata")["name"] = "restore-1-root"
 			},
 			want: map[string]string{
 				volumes: `[{"dataVolume":{"name":"restore-1-root"},"name":"root"}]`, "spec.dataVolumeTemplates": `[{"metadata":{"name":"restore-1-root"},"spec":{"source":{"blank":{}}}}]`,
@@ -96,6 +102,41 @@ func TestRestored(t *testing.T) {
 		},
 		"OverriddenClaim": {
 			reason: "an override does not undo the restore of a disk", before: list(ruled), now: list(ruled), create: vm(""), edit: restoresClaim,
+			want: map[string]string{volumes: `[{"name":"root","persistentVolumeClaim":{"claimName":"restore-1-root"}}]`},
+		},
+		"EditedVolumes": {
+			reason: "an override of another volume source holds", before: list(trusted), now: list(trusted), create: vm(""), isNew: true,
+			edit: func(vm map[string]any) {
+				in(vm, volumes+"[root].containerDisk")["image"] = "evil"
+				agent := in(vm, volumes+"[agent]")
+				delete(agent, "cloudInitNoCloud")
+				agent["persistentVolumeClaim"] = map[string]any{"claimName": "evil"}
+			},
+			want:    map[string]string{volumes: `[{"containerDisk":{"image":"trusted"},"name":"root"},{"cloudInitNoCloud":{"userData":"enforced"},"name":"agent"}]`},
+			origins: map[string]string{volumes + "[root].containerDisk.image": "cluster/trusted"},
+		},
+		"EditedTemplate": {
+			reason: "an override of a DataVolume that the restore keeps holds", before: list(images), now: list(images), create: vm(imageVM),
+			edit: func(vm map[string]any) {
+				in(template(vm), "spec.source.registry")["url"] = "evil"
+			},
+			want: map[string]string{"spec.dataVolumeTemplates": `[{"metadata":{"name":"root"},"spec":{"source":{"registry":{"url":"trusted"}},"storage":{}}}]`},
+		},
+		"RenamedTemplate": {
+			reason: "an override does not add the template that a restore renamed", before: list(images), now: list(images), create: vm(imageVM),
+			edit: func(vm map[string]any) {
+				in(vm, volumes+"[root].dataVolume")["name"] = "restore-1-root"
+				in(template(vm), "metadata")["name"] = "restore-1-root"
+			},
+			want: map[string]string{"spec.dataVolumeTemplates": `[{"metadata":{"name":"restore-1-root"},"spec":{"source":{"registry":{"url":"trusted"}},"storage":{}}}]`},
+		},
+		"ClaimOfDataVolume": {
+			reason: "a claim that was a DataVolume stays", before: list(volume), now: list(cluster("root", "overrides: {spec: {template: {spec: {volumes: [{name: root, dataVolume: {name: web-root}}]}}}}")), create: vm(""),
+			edit: func(vm map[string]any) {
+				root := in(vm, volumes+"[root]")
+				delete(root, "dataVolume")
+				root["persistentVolumeClaim"] = map[string]any{"claimName": "restore-1-root"}
+			},
 			want: map[string]string{volumes: `[{"name":"root","persistentVolumeClaim":{"claimName":"restore-1-root"}}]`},
 		},
 		"Forbidden": {

@@ -27,15 +27,15 @@ func notDeleted() matchCondition {
 }
 
 // notTrusted excludes updates by trusted writers, but not the VMIs that they create, nor updates
-// by a rollout. Alongside KubeVirt, it does not exclude volumes that its controllers plug into VMIs
-// on behalf of users.
+// by a rollout. Alongside KubeVirt, it does not exclude volumes and networks that its controllers
+// plug into VMIs on behalf of users.
 func notTrusted(guard protection.Guard, kind presets.Kind) matchCondition {
 	expression := "!(" + guard.UpdateByTrusted(kind) + ")"
 	if kind == presets.VirtualMachine {
 		expression += fmt.Sprintf(" || object.metadata.?annotations[?%[1]q] != oldObject.metadata.?annotations[?%[1]q]", v1alpha1.AnnotationRolledOut)
 	}
 	if guard.Addon && kind == presets.VirtualMachineInstance {
-		expression += " || !has(oldObject.metadata.deletionTimestamp) && " + guard.ByController() + " && object.?spec.?volumes != oldObject.?spec.?volumes"
+		expression += " || !has(oldObject.metadata.deletionTimestamp) && " + guard.ByController() + ` && ["volumes", "networks"].exists(f, object.?spec[?f] != oldObject.?spec[?f])`
 	}
 	return matchCondition{Name: "not-an-update-by-a-trusted-user", Expression: expression}
 }

@@ -6,6 +6,8 @@ import (
 	"strings"
 	"testing"
 
+	admissionv1 "k8s.io/api/admission/v1"
+
 	"github.com/virtwright/virtwright/api/v1alpha1"
 	"github.com/virtwright/virtwright/presets"
 	"github.com/virtwright/virtwright/test/presettest"
@@ -123,6 +125,39 @@ func TestControllersNamePresets(t *testing.T) {
 		req.UserInfo.Username = controller
 		if got := causes(v.Handle(t.Context(), req)); !slices.Equal(got, c.want) {
 			t.Errorf("a VM %s: got %q, want %q", name, got, c.want)
+		}
+	}
+}
+
+// A pool is no restore: it copies the annotations that the author of its template writes. Its VMs
+// name it as their controller, which only controllers may change.
+func TestPoolsAreNoRestores(t *testing.T) {
+	const (
+		pool    = "ownerReferences: [{apiVersion: pool.kubevirt.io/v1beta1, kind: VirtualMachinePool, name: p, uid: u, controller: true}], labels: {kubevirt.io/vm-pool-revision-name: p-2}, "
+		marked  = "annotations: {restore.kubevirt.io/lastRestoreUID: x}"
+		nothing = "annotations: {}"
+	)
+	vm := func(metadata string) string {
+		return "{apiVersion: kubevirt.io/v1, kind: VirtualMachine, metadata: {name: web, namespace: lab, " + metadata + "}, spec: {}}"
+	}
+	m := &Mutator{Kind: presets.VirtualMachine, Guard: protection.Guard{Controllers: []string{controller}, Addon: true}}
+	for name, c := range map[string]struct {
+		user, before, now string
+		want              bool
+	}{
+		"a restore":                     {controller, nothing, marked, true},
+		"an update after it":            {controller, marked, marked, false},
+		"by a user":                     {"alice", nothing, marked, false},
+		"an annotation in a pool":       {controller, pool + nothing, pool + marked, false},
+		"a new VM of a pool":            {controller, "", pool + marked, false},
+		"a new VM of a pool's snapshot": {controller, "", marked, true},
+	} {
+		req := updates("VirtualMachine", "lab", vm(c.before), vm(c.now))
+		if req.UserInfo.Username = c.user; c.before == "" {
+			req.Operation, req.OldObject.Raw = admissionv1.Create, nil
+		}
+		if got := m.isRestored(req); got != c.want {
+			t.Errorf("%s: got %t, want %t", name, got, c.want)
 		}
 	}
 }

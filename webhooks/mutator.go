@@ -17,7 +17,6 @@ import (
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/util/validation/field"
-	kubevirtv1 "kubevirt.io/api/core/v1"
 	kjson "sigs.k8s.io/json"
 
 	"github.com/virtwright/virtwright/api/v1alpha1"
@@ -151,9 +150,9 @@ func (m *Mutator) isRestored(req Request) bool {
 	if json.Unmarshal(req.Object.Raw, &now) != nil || req.Operation == admissionv1.Update && json.Unmarshal(req.OldObject.Raw, &old) != nil {
 		return false // the engine reports it
 	}
-	// A pool copies its author's annotations, and marks each of its writes with a revision.
-	isPools := now.Labels[kubevirtv1.VirtualMachinePoolRevisionName] != old.Labels[kubevirtv1.VirtualMachinePoolRevisionName]
-	return now.Annotations[lastRestore] != old.Annotations[lastRestore] && !isPools
+	owner := metav1.GetControllerOf(&now)
+	copied := owner != nil && owner.Kind == "VirtualMachinePool" // which has the annotations of its author
+	return now.Annotations[lastRestore] != old.Annotations[lastRestore] && !copied
 }
 
 // decodedIn returns an object that the caller has decoded; nil if an API server sent it.

@@ -5,12 +5,14 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"slices"
 	"strings"
 
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	kjson "sigs.k8s.io/json"
 
 	"github.com/virtwright/virtwright/presets"
+	"github.com/virtwright/virtwright/presets/tree"
 )
 
 // plugs reports whether KubeVirt updates a VMI.
@@ -68,22 +70,28 @@ func (c *candidate) checkPlugged(ctx context.Context) error {
 	return nil
 }
 
-// addNamed adds to a list of a VM's template the elements that a VMI has, and that neither the list
-// nor the stored VMI has. It reports whether there are any.
+// addNamed writes to a list of a VM's template the elements of a VMI that the stored VMI lacks. It
+// reports whether there are any.
 func addNamed(template, vmi, old map[string]any, path ...string) bool {
 	list, _, _ := unstructured.NestedSlice(template, path...)
 	now, _, _ := unstructured.NestedSlice(vmi, append([]string{"spec"}, path...)...)
 	before, _, _ := unstructured.NestedSlice(old, append([]string{"spec"}, path...)...)
-	known := map[any]bool{}
-	for _, e := range append(before, list...) {
-		fields, _ := e.(map[string]any)
-		known[fields["name"]] = true
-	}
-	count := len(list)
+	added := false
 	for _, e := range now {
-		if fields, _ := e.(map[string]any); !known[fields["name"]] {
+		if slices.ContainsFunc(before, func(o any) bool { return tree.Equal(e, o) }) {
+			continue
+		}
+		added = true
+		if i := slices.IndexFunc(list, func(o any) bool { return nameIn(o) == nameIn(e) }); i >= 0 {
+			list[i] = e
+		} else {
 			list = append(list, e)
 		}
 	}
-	return len(list) > count && unstructured.SetNestedSlice(template, list, path...) == nil
+	return added && unstructured.SetNestedSlice(template, list, path...) == nil
+}
+
+func nameIn(element any) any {
+	fields, _ := element.(map[string]any)
+	return fields["name"]
 }

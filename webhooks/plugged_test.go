@@ -1,7 +1,9 @@
 package webhooks
 
 import (
+	"encoding/json"
 	"slices"
+	"strings"
 	"testing"
 
 	"github.com/virtwright/virtwright/presets"
@@ -33,6 +35,7 @@ func TestVolumesThatKubeVirtPlugs(t *testing.T) {
 	}{
 		"a claim":                          {vm(root), vmi(owned, root), vmi(owned, root+","+more), rejects},
 		"a claim that the VM has":          {vm(root + "," + more), vmi(owned, root), vmi(owned, root+","+more), nil},
+		"a claim with a name of the VM":    {vm(root + "," + empty), vmi(owned, root), vmi(owned, root+","+more), rejects},
 		"a claim that the VMI had":         {vm(root), vmi(owned, root+","+more), vmi(owned, more), nil},
 		"a claim of a VMI without a VM":    {"", vmi(labels, root), vmi(labels, root+","+more), rejects},
 		"a claim of a VMI without label":   {"", vmi("labels: {}", root), vmi("labels: {}", root+","+more), nil},
@@ -58,5 +61,56 @@ forbid: [{path: "spec.template.spec.volumes[*].persistentVolumeClaim", message: 
 				t.Errorf("got %q (%+v), want %q", got, response.Result, c.want)
 			}
 		})
+	}
+}
+
+// What presets that act at launch forbid is not plugged into a running VMI.
+func TestLaunchPresetsForbidPlugging(t *testing.T) {
+	const (
+		root    = "{name: root, emptyDisk: {capacity: 1Gi}}"
+		claim   = "{name: more, persistentVolumeClaim: {claimName: more, hotpluggable: true}}"
+		pod     = "{name: default, pod: {}}"
+		network = "{name: more, multus: {networkName: other/net}}"
+	)
+	vmi := func(volumes, networks string) string {
+		return "{apiVersion: kubevirt.io/v1, kind: VirtualMachineInstance, metadata: {name: web, namespace: lab}, spec: {domain: {memory: {guest: 64Mi}, devices: {}}, volumes: [" + volumes + "], networks: [" + networks + "]}}"
+	}
+	engine := &presets.Engine{}
+	snapshot := presettest.Snapshot(t, presettest.Cluster("house", `
+applyAt: Launch
+forbid: [{path: "spec.template.spec.volumes[*].persistentVolumeClaim"}, {path: "spec.template.spec.networks[*].multus"}]`))
+	launched, err := engine.Resolve(t.Context(), snapshot, presets.Request{
+		Kind: presets.VirtualMachineInstance, Object: presettest.JSON(vmi(root, pod)), Namespace: presets.Namespace{Name: "lab"},
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	record, err := json.Marshal(launched.Object()["metadata"].(map[string]any)["annotations"])
+	if err != nil {
+		t.Fatal(err)
+	}
+	recorded := func(volumes, networks string) string {
+		return strings.Replace(vmi(volumes, networks), "namespace: lab", "namespace: lab, annotations: "+string(record), 1)
+	}
+	handler := &Validator{
+		Kind: presets.VirtualMachineInstance, Guard: protection.Guard{Controllers: []string{controller}, Addon: true},
+		Rules: &validation.Config{Addon: true}, Engine: engine, Namespaces: namespaces{"lab": {Name: "lab"}}, Owners: owners{}, Snapshots: fixed{snapshot},
+	}
+	for name, c := range map[string]struct {
+		before, now string
+		want        []string
+	}{
+		"a claim":                  {recorded(root, pod), recorded(root+","+claim, pod), []string{"spec.volumes[more].persistentVolumeClaim"}},
+		"a network":                {recorded(root, pod), recorded(root, pod+","+network), []string{"spec.networks[more].multus"}},
+		"an empty disk":            {recorded(root, pod), recorded(root+", {name: more, emptyDisk: {capacity: 1Gi}}", pod), nil},
+		"a network that it had":    {recorded(root, pod+","+network), recorded(root, network), nil},
+		"a VMI that has no record": {vmi(root, pod), vmi(root, pod+","+network), nil},
+	} {
+		req := updates("VirtualMachineInstance", "lab", c.before, c.now)
+		req.UserInfo.Username = controller
+		response := handler.Handle(t.Context(), req)
+		if got := causes(response); !slices.Equal(got, c.want) || response.Allowed != (c.want == nil) {
+			t.Errorf("%s: got %q (%+v), want %q", name, got, response.Result, c.want)
+		}
 	}
 }

@@ -1,6 +1,8 @@
 package stories
 
 import (
+	"strings"
+
 	. "github.com/onsi/ginkgo/v2"
 	. "github.com/onsi/gomega"
 	corev1 "k8s.io/api/core/v1"
@@ -79,6 +81,32 @@ spec:
 		Consistently(func() []kubevirtv1.Volume {
 			return append(s.vm("web").Spec.Template.Spec.Volumes, s.vmi("web").Spec.Volumes...)
 		}, "1s").Should(BeEmpty())
+	})
+
+	It("gets no network that a launch preset forbids", func() {
+		s.clusterPreset("house", "applyAt: Launch\nforbid: [{path: 'spec.template.spec.networks[*].multus', message: no more networks here}]")
+		s.preset("small", small)
+		s.create(web)
+		s.awaitStatus("web", kubevirtv1.VirtualMachineStatusRunning)
+		s.rejects("no more networks here")
+		here.Must("", "patch", "vm", "web", "-n", s.ns, "--type=merge", "-p", `{"spec": {"template": {"spec": {
+			"networks": [{"name": "default", "pod": {}}, {"name": "more", "multus": {"networkName": "other/net"}}],
+			"domain": {"devices": {"interfaces": [{"name": "default", "masquerade": {}}, {"name": "more", "bridge": {}}]}}}}}}`)
+		Eventually(func() []kubevirtv1.VirtualMachineCondition { return s.vm("web").Status.Conditions }).Should(ContainElement(
+			HaveField("Message", ContainSubstring("no more networks here"))))
+		Expect(s.vmi("web").Spec.Networks).NotTo(ContainElement(HaveField("Name", "more")))
+		here.Must("", "delete", "vm", "web", "-n", s.ns) // else KubeVirt repeats the request
+	})
+
+	It("starts with nothing forbidden that a VirtualMachineInstancePreset adds", func() {
+		s.clusterPreset("house", `forbid: [{path: "spec.template.spec.domain.ioThreadsPolicy", message: no I/O threads here}]`)
+		s.preset("small", small)
+		s.create("{apiVersion: kubevirt.io/v1, kind: VirtualMachineInstancePreset, metadata: {name: threads}, spec: {selector: {matchLabels: {io: fast}}, domain: {devices: {}, ioThreadsPolicy: auto}}}")
+		s.rejects("no I/O threads here")
+		s.create(strings.Replace(web, "template: {", "template: {metadata: {labels: {io: fast}}, ", 1))
+		Eventually(func() []kubevirtv1.VirtualMachineCondition { return s.vm("web").Status.Conditions }).Should(ContainElement(
+			HaveField("Message", ContainSubstring("no I/O threads here"))))
+		here.Must("", "delete", "vm", "web", "-n", s.ns) // else KubeVirt repeats the request
 	})
 
 	// With KubeVirt's older feature gate, volumes are plugged into the VMI before the VM has them.
