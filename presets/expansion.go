@@ -44,7 +44,11 @@ func (c *contribution) apply(template, spec map[string]any) {
 			row.apply(spec, value)
 			return
 		}
-		setField(spec, row.owns[0][len(vmschema.TemplateSpec):], value, false)
+		p := row.owns[0][len(vmschema.TemplateSpec):]
+		parent, name := parentOf(spec, p), p[len(p)-1].Name
+		if !isSet(parent[name]) || c.field == "instancetype" && !isWritten(parent[name]) {
+			parent[name] = value
+		}
 	})
 	for key, value := range tree.AsObject(c.spec["annotations"]) {
 		if all := child(child(template, "metadata"), "annotations"); all[key] == nil {

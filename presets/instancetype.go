@@ -180,7 +180,10 @@ func (f *fieldNode) matchersOnly() *fieldNode {
 	return &root
 }
 
-// firstSet returns a field of r that c owns, or may own; nil if r sets none.
+// maxSockets is the only field of an instancetype that KubeVirt overwrites without a conflict.
+var maxSockets = paths("domain.cpu.maxSockets")[0]
+
+// firstSet returns a field of r that conflicts with c, or may do so; nil if r sets none.
 func (r *mergeState) firstSet(c *contribution) provenance.Path {
 	owned := c.owned
 	if c.spec == nil {
@@ -188,7 +191,7 @@ func (r *mergeState) firstSet(c *contribution) provenance.Path {
 	}
 	for _, p := range owned {
 		v := vmschema.Value(r.root, p)
-		if isWritten(v) && !(p.HasPrefix(vmschema.TemplateAnnotations) && tree.AsObject(c.spec["annotations"])[p[len(p)-1].Name] == v) {
+		if !p.Equal(maxSockets) && isWritten(v) && !(p.HasPrefix(vmschema.TemplateAnnotations) && tree.AsObject(c.spec["annotations"])[p[len(p)-1].Name] == v) {
 			return p
 		}
 	}

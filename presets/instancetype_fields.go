@@ -38,7 +38,7 @@ var instancetypeRows = []contributedField{
 	plain("nodeSelector", "nodeSelector"), plain("schedulerName", "schedulerName"),
 	plain("cpu.model", "domain.cpu.model"), plain("cpu.dedicatedCPUPlacement", "domain.cpu.dedicatedCpuPlacement"),
 	plain("cpu.isolateEmulatorThread", "domain.cpu.isolateEmulatorThread"), plain("cpu.numa", "domain.cpu.numa"),
-	plain("cpu.realtime", "domain.cpu.realtime"), plain("cpu.maxSockets", "domain.cpu.maxSockets"),
+	plain("cpu.realtime", "domain.cpu.realtime"), overwriting("cpu.maxSockets", "domain.cpu.maxSockets"),
 	plain("memory.guest", "domain.memory.guest"), plain("memory.hugepages", "domain.memory.hugepages"),
 	plain("memory.maxGuest", "domain.memory.maxGuest"),
 	plain("ioThreads.supplementalPoolThreadCount", "domain.ioThreads.supplementalPoolThreadCount"),
@@ -132,12 +132,18 @@ func (r contributedField) owned(value any) []provenance.Path {
 
 // setField sets the field at p beneath obj. Without overwrite, it keeps an existing value.
 func setField(obj map[string]any, p provenance.Path, value any, overwrite bool) {
-	for _, seg := range p[:len(p)-1] {
-		obj = child(obj, seg.Name)
-	}
+	obj = parentOf(obj, p)
 	if name := p[len(p)-1].Name; overwrite || !isSet(obj[name]) {
 		obj[name] = value
 	}
+}
+
+// parentOf returns the object that holds the field at p beneath obj, and creates it.
+func parentOf(obj map[string]any, p provenance.Path) map[string]any {
+	for _, seg := range p[:len(p)-1] {
+		obj = child(obj, seg.Name)
+	}
+	return obj
 }
 
 // child returns the object in a field of obj, and creates it if the field is absent.

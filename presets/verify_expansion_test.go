@@ -14,6 +14,7 @@ func TestVerifyExpansion(t *testing.T) {
 	live := known(map[string]string{
 		"VirtualMachineClusterInstancetype small": "{cpu: {guest: 2}, memory: {guest: 2Gi}}",
 		"VirtualMachineClusterInstancetype large": "{cpu: {guest: 8, model: Skylake}, memory: {guest: 16Gi}, gpus: [{name: g, deviceName: x/y}], nodeSelector: {pool: gpu}}",
+		"VirtualMachineClusterInstancetype wide":  "{cpu: {guest: 2, maxSockets: 8, dedicatedCPUPlacement: true}, memory: {guest: 2Gi}}",
 		"VirtualMachineClusterPreference win":     "{devices: {preferredTPM: {}, preferredDiskBus: sata}, features: {preferredAcpi: {enabled: false}}}",
 	})
 	// Revision before is from the time when large was as small as small.
@@ -38,6 +39,8 @@ func TestVerifyExpansion(t *testing.T) {
 		"need-size":  "require: [{path: spec.template.spec.domain.memory.guest}, {path: spec.template.spec.hostname}]",
 		"need-model": "require: [{path: spec.template.spec.domain.cpu.model}]",
 		"acpi":       overrides("{features: {acpi: {enabled: true}}}"),
+		"sockets":    overrides("{cpu: {maxSockets: 2}}"),
+		"shared":     overrides("{cpu: {dedicatedCpuPlacement: false}}"),
 		"late":       "match: {labels: {matchLabels: {late: 'yes'}}}\n" + overrides("{memory: {guest: 1Gi}}"),
 		"first":      "priority: 9\n" + overrides("{memory: {guest: 16Gi}}"),
 		"warn":       "mode: Warn\n" + overrides("{memory: {guest: 1Gi}}"),
@@ -69,6 +72,8 @@ func TestVerifyExpansion(t *testing.T) {
 		"NoThreads":       {presets: []string{"flat", "no-cores"}, now: named("small")},
 		"Sockets":         {presets: []string{"no-sockets"}, now: named("small"), want: []string{"cpu.sockets: Forbidden", "VirtualMachineClusterInstancetype small sets 2"}},
 		"OnlyWarns":       {presets: []string{"warn"}, now: named("large")},
+		"MaxSockets":      {presets: []string{"sockets"}, now: vm("spec: {instancetype: {name: wide}, template: {spec: {domain: {cpu: {maxSockets: 2}}}}}"), want: []string{"cpu.maxSockets", "must be 2", "sets 8"}},
+		"FalseIsUnset":    {presets: []string{"shared"}, now: vm("spec: {instancetype: {name: wide}, template: {spec: {domain: {cpu: {dedicatedCpuPlacement: false}}}}}"), want: []string{"cpu.dedicatedCpuPlacement", "must be false", "sets true"}},
 		"Everything":      {presets: []string{size, model, noGPU}, now: named("large"), want: []string{"memory.guest", "cpu.model", "devices.gpus"}},
 
 		"Required":         {presets: []string{"need-size"}, now: named("small")},

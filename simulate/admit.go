@@ -112,7 +112,21 @@ func (c *Cluster) admit(ctx context.Context, m VM, v *Verdict) error {
 	request.Object = runtime.RawExtension{Raw: v.stored, Object: &unstructured.Unstructured{Object: v.object}}
 	validator := c.webhooks.Validator(m.Kind)
 	validator.Unbounded = true
-	return v.addResponse(validator.Handle(ctx, request))
+	if err := v.addResponse(validator.Handle(ctx, request)); err != nil {
+		return err
+	}
+	c.checkInstancetype(ctx, m, v)
+	return nil
+}
+
+// checkInstancetype rejects a VM to which KubeVirt does not apply its instancetype.
+func (c *Cluster) checkInstancetype(ctx context.Context, m VM, v *Verdict) {
+	if c.standalone() || m.Kind != presets.VirtualMachine || len(v.Problems) > 0 {
+		return
+	}
+	if _, _, conflict := presets.ExpandInstancetype(v.object, c.request(ctx, m).Instancetypes); conflict != "" {
+		v.reject(problemsOf(field.ErrorList{field.Forbidden(field.NewPath("spec", "instancetype"), "KubeVirt rejects the VM: "+conflict)})...)
+	}
 }
 
 // setExpanded returns the values of a wrong type.
