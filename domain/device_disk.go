@@ -139,7 +139,7 @@ func (g *guest) diskDetails(d *kubevirtv1.Disk, t *diskTarget, at *field.Path, o
 		out.Serial = d.Serial
 		if virtio {
 			out.Model = g.virtio()
-			out.Address = g.pciAddress(t.at.Child("pciAddress"), d.Disk.PciAddress)
+			out.Address = g.pciAddress(t.at.Child("pciAddress"), d.Disk.PciAddress, out.Model)
 		} else if d.Disk.PciAddress != "" {
 			g.reject(field.Invalid(t.at.Child("pciAddress"), d.Disk.PciAddress, "must be left out unless the bus is virtio"))
 		}

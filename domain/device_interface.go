@@ -32,7 +32,7 @@ func (g *guest) interfaces() {
 		g.checkInterface(nic, at)
 		if nic.SRIOV != nil {
 			g.boot(at.Child("bootOrder"), nic.BootOrder)
-			g.pciAddress(at.Child("pciAddress"), nic.PciAddress)
+			g.pciAddress(at.Child("pciAddress"), nic.PciAddress, "")
 			g.leaveToHost(kindHostDevice, at.Child("sriov"), nic.Name)
 			continue
 		}
@@ -42,11 +42,10 @@ func (g *guest) interfaces() {
 
 func (g *guest) adapter(nic *kubevirtv1.Interface, at *field.Path) libvirtxml.DomainInterface {
 	out := libvirtxml.DomainInterface{
-		Model:   &libvirtxml.DomainInterfaceModel{Type: nic.Model},
-		MAC:     g.mac(nic, at.Child("macAddress")),
-		Boot:    g.boot(at.Child("bootOrder"), nic.BootOrder),
-		Alias:   g.alias(at.Child("name"), "", nic.Name),
-		Address: g.pciAddress(at.Child("pciAddress"), nic.PciAddress),
+		Model: &libvirtxml.DomainInterfaceModel{Type: nic.Model},
+		MAC:   g.mac(nic, at.Child("macAddress")),
+		Boot:  g.boot(at.Child("bootOrder"), nic.BootOrder),
+		Alias: g.alias(at.Child("name"), "", nic.Name),
 	}
 	if nic.Model == "" || nic.Model == kubevirtv1.VirtIO {
 		out.Model.Type = g.virtio()
@@ -54,6 +53,7 @@ func (g *guest) adapter(nic *kubevirtv1.Interface, at *field.Path) libvirtxml.Do
 			out.Driver = &libvirtxml.DomainInterfaceDriver{Queues: min(g.vcpus(), maxQueues)}
 		}
 	}
+	out.Address = g.pciAddress(at.Child("pciAddress"), nic.PciAddress, out.Model.Type)
 	if nic.ACPIIndex > 0 {
 		out.ACPI = &libvirtxml.DomainDeviceACPI{Index: uint(nic.ACPIIndex)}
 	}

@@ -36,6 +36,9 @@ func (g *guest) bootloader(bios *kubevirtv1.BIOS, efi *kubevirtv1.EFI, at *field
 		if g.arch.name != "amd64" {
 			g.reject(field.Forbidden(at.Child("bios", "useSerial"), "only guests of amd64 have a BIOS; remove it"))
 		}
+		if !g.hasSerial() {
+			g.reject(field.Invalid(at.Child("bios", "useSerial"), true, "needs the serial console: remove "+devicesAt.Child("autoattachSerialConsole").String()))
+		}
 		g.domain.OS.BIOS = &libvirtxml.DomainBIOS{UseSerial: "yes"}
 	}
 	if efi != nil {
@@ -64,6 +67,9 @@ func (g *guest) checkFeaturesOfEFI(secure bool, at *field.Path) {
 	f, features := orNew(g.spec.Domain.Features), field.NewPath("spec", "domain", "features")
 	if !on(&f.ACPI) {
 		g.reject(field.Invalid(features.Child("acpi", "enabled"), false, "must be true, because UEFI needs ACPI; or remove "+at.String()))
+	}
+	if machine := g.domain.OS.Type.Machine; secure && g.onI440FX() {
+		g.reject(field.Invalid(at.Child("secureBoot"), true, "must be false: secure boot needs a machine of type q35, not "+machine))
 	}
 	if secure && !on(f.SMM) {
 		g.reject(field.Required(features.Child("smm"), "secure boot needs SMM: set it to {enabled: true}, or set "+at.Child("secureBoot").String()+" to false"))

@@ -3,6 +3,7 @@ package domain
 import (
 	"fmt"
 	"regexp"
+	"slices"
 	"strconv"
 	"strings"
 
@@ -30,6 +31,9 @@ var (
 	pciOfS390X  = pciLayout{root: [2]uint{0x01, 0x1f}, behind: [2]uint{0x01, 0x1f}, lastBus: 0xff, example: "0000:00:05.0"}
 )
 
+// conventional are the models of devices that are not behind ports of PCI Express.
+var conventional = []string{"virtio-transitional", "e1000", "ne2k_pci", "pcnet", "rtl8139"}
+
 // pciForm is a PCI address with a slot that exists.
 var pciForm = regexp.MustCompile(`^([0-9a-fA-F]{4}):([0-9a-fA-F]{2}):([01][0-9a-fA-F])\.([0-7])$`)
 
@@ -51,9 +55,9 @@ func pciAddress(domain, bus, slot, function uint) *libvirtxml.DomainAddress {
 	return &libvirtxml.DomainAddress{PCI: &libvirtxml.DomainAddressPCI{Domain: &domain, Bus: &bus, Slot: &slot, Function: &function}}
 }
 
-// pciAddress checks where on its PCI buses the guest finds a device. libvirt chooses if it is
-// empty.
-func (g *guest) pciAddress(at *field.Path, text string) *libvirtxml.DomainAddress {
+// pciAddress checks where on its PCI buses the guest finds a device of a model. libvirt chooses if
+// it is empty.
+func (g *guest) pciAddress(at *field.Path, text, model string) *libvirtxml.DomainAddress {
 	if text == "" {
 		return nil
 	}
@@ -74,6 +78,8 @@ func (g *guest) pciAddress(at *field.Path, text string) *libvirtxml.DomainAddres
 		g.reject(field.Invalid(at, text, fmt.Sprintf("must be in the PCI domain 0000, the only one of a guest, such as %s", layout.example)))
 	case bus > layout.lastBus:
 		g.reject(field.Invalid(at, text, fmt.Sprintf("must be on a bus up to %02x, such as %s", layout.lastBus, layout.example)))
+	case bus > 0 && layout.behind == [2]uint{} && slices.Contains(conventional, model):
+		g.reject(field.Invalid(at, text, fmt.Sprintf("must be on bus 00, such as 0000:00:05.0: the model %s is no PCI Express device", model)))
 	case slot < slots[0] || slot > slots[1]:
 		g.reject(field.Invalid(at, text, fmt.Sprintf("must be %s, such as %s", slotsText(bus, slots), layout.example)))
 	}

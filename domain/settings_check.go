@@ -34,6 +34,11 @@ func checkFrontendSettings(s *v1alpha1.FrontendSettings, architectures []v1alpha
 			errs = append(errs, field.Invalid(at.Child("video", "vram"), v.VRAM, "must be between 1024 and 1048576 (KiB)"))
 		}
 	}
+	if s.HyperV != nil && slices.ContainsFunc(hypervNeeds, func(n hypervNeed) bool {
+		return n.wants(s.HyperV) && *n.need(s.HyperV) != nil && !on(*n.need(s.HyperV))
+	}) {
+		errs = append(errs, field.Forbidden(at.Child("hyperv"), "disables vpindex, synic or vapic, which another of its enlightenments needs"))
+	}
 	if b := s.SMBIOS; b != nil {
 		for _, one := range []struct{ name, text string }{
 			{"manufacturer", b.Manufacturer}, {"family", b.Family}, {"product", b.Product}, {"version", b.Version}, {"sku", b.SKU},
