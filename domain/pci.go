@@ -69,21 +69,29 @@ func (g *guest) pciAddress(at *field.Path, text, model string) *libvirtxml.Domai
 		g.reject(field.Invalid(at, text, fmt.Sprintf("must be a PCI address such as %s: domain, bus, slot (at most 1f) and function in hexadecimal", layout.example)))
 		return nil
 	}
-	bus, slot, slots := *address.PCI.Bus, *address.PCI.Slot, layout.behind
-	if bus == 0 {
-		slots = layout.root
-	}
-	switch {
-	case *address.PCI.Domain != 0:
-		g.reject(field.Invalid(at, text, fmt.Sprintf("must be in the PCI domain 0000, the only one of a guest, such as %s", layout.example)))
-	case bus > layout.lastBus:
-		g.reject(field.Invalid(at, text, fmt.Sprintf("must be on a bus up to %02x, such as %s", layout.lastBus, layout.example)))
-	case bus > 0 && layout.behind == [2]uint{} && slices.Contains(conventional, model):
-		g.reject(field.Invalid(at, text, fmt.Sprintf("must be on bus 00, such as 0000:00:05.0: the model %s is no PCI Express device", model)))
-	case slot < slots[0] || slot > slots[1]:
-		g.reject(field.Invalid(at, text, fmt.Sprintf("must be %s, such as %s", slotsText(bus, slots), layout.example)))
+	if must := layout.misplaces(address.PCI, model); must != "" {
+		g.reject(field.Invalid(at, text, must))
 	}
 	return address
+}
+
+// misplaces says where a device must be that the guest cannot have at an address; empty if it can.
+func (l pciLayout) misplaces(address *libvirtxml.DomainAddressPCI, model string) string {
+	bus, slot, slots := *address.Bus, *address.Slot, l.behind
+	if bus == 0 {
+		slots = l.root
+	}
+	switch {
+	case *address.Domain != 0:
+		return fmt.Sprintf("must be in the PCI domain 0000, the only one of a guest, such as %s", l.example)
+	case bus > l.lastBus:
+		return fmt.Sprintf("must be on a bus up to %02x, such as %s", l.lastBus, l.example)
+	case bus > 0 && l.behind == [2]uint{} && slices.Contains(conventional, model):
+		return fmt.Sprintf("must be on bus 00, such as 0000:00:05.0: the model %s is no PCI Express device", model)
+	case slot < slots[0] || slot > slots[1]:
+		return fmt.Sprintf("must be %s, such as %s", slotsText(bus, slots), l.example)
+	}
+	return ""
 }
 
 func slotsText(bus uint, slots [2]uint) string {
