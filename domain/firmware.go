@@ -37,7 +37,7 @@ func (g *guest) bootloader(bios *kubevirtv1.BIOS, efi *kubevirtv1.EFI, at *field
 			g.reject(field.Forbidden(at.Child("bios", "useSerial"), "only guests of amd64 have a BIOS; remove it"))
 		}
 		if !g.hasSerial() {
-			g.reject(field.Invalid(at.Child("bios", "useSerial"), true, "needs the serial console: remove "+devicesAt.Child("autoattachSerialConsole").String()))
+			g.reject(field.Invalid(at.Child("bios", "useSerial"), true, "needs the serial console: remove autoattachSerialConsole: false"))
 		}
 		g.domain.OS.BIOS = &libvirtxml.DomainBIOS{UseSerial: "yes"}
 	}

@@ -186,7 +186,6 @@ func TestInvalidProfiles(t *testing.T) {
 		"{timers: {rtc: {tickPolicy: foo}}}":                                  "spec.timers.rtc.tickPolicy: ",
 		"{hyperv: {spinlocks: {spinlocks: 1}}}":                               "spec.hyperv.spinlocks.spinlocks: Invalid value",
 		"{hyperv: {vendorid: {vendorid: much-too-long}}}":                     "spec.hyperv.vendorid.vendorid: ",
-		"{hyperv: {vpindex: {enabled: false}, synic: {}}}":                    "spec.hyperv: Forbidden: disables vpindex",
 		"{machine: pc-q35-7.2}":                                               "spec.machine: ",
 		"{match: {labels: {matchExpressions: [{key: a, operator: Is}]}}}":     "spec.match.labels: Forbidden",
 		"{match: {namespaces: {matchExpressions: [{key: a, operator: In}]}}}": "spec.match.namespaces: Forbidden",

@@ -179,15 +179,13 @@ func requireVMX(domain *kubevirtv1.DomainSpec) {
 	}
 }
 
-type hypervNeed struct {
+// hypervNeeds are the enlightenments that need another one, as in KubeVirt's defaults. The order
+// resolves chains.
+var hypervNeeds = []struct {
 	wants func(*hyperv) bool
 	drop  func(*hyperv)
 	need  func(*hyperv) **kubevirtv1.FeatureState
-}
-
-// hypervNeeds are the enlightenments that need another one, as in KubeVirt's defaults. The order
-// resolves chains.
-var hypervNeeds = []hypervNeed{
+}{
 	{func(h *hyperv) bool { return on(h.SyNIC) }, func(h *hyperv) { h.SyNIC = nil }, vpIndex},
 	{func(h *hyperv) bool { return h.SyNICTimer != nil && on(&h.SyNICTimer.FeatureState) }, func(h *hyperv) { h.SyNICTimer = nil }, synic},
 	// A timer may have added it.

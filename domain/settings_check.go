@@ -34,7 +34,6 @@ func checkFrontendSettings(s *v1alpha1.FrontendSettings, architectures []v1alpha
 			errs = append(errs, field.Invalid(at.Child("video", "vram"), v.VRAM, "must be between 1024 and 1048576 (KiB)"))
 		}
 	}
-	errs = append(errs, checkNeeds(s.HyperV, at.Child("hyperv"))...)
 	if b := s.SMBIOS; b != nil {
 		for _, one := range []struct{ name, text string }{
 			{"manufacturer", b.Manufacturer}, {"family", b.Family}, {"product", b.Product}, {"version", b.Version}, {"sku", b.SKU},
@@ -46,15 +45,6 @@ func checkFrontendSettings(s *v1alpha1.FrontendSettings, architectures []v1alpha
 		return errs
 	}
 	return checkByRendering(s, architectures, at)
-}
-
-// checkNeeds rejects enlightenments that need one which is disabled.
-func checkNeeds(h *hyperv, at *field.Path) field.ErrorList {
-	lacks := func(n hypervNeed) bool { return n.wants(h) && *n.need(h) != nil && !on(*n.need(h)) }
-	if h == nil || !slices.ContainsFunc(hypervNeeds, lacks) {
-		return nil
-	}
-	return field.ErrorList{field.Forbidden(at, "disables vpindex, synic or vapic, which another of its enlightenments needs")}
 }
 
 // settingsOf maps fields of a VMI to the settings that fill them.

@@ -127,7 +127,7 @@ func spreadConflict(instancetype, preference map[string]any) string {
 	if preferred != "spread" && preferred != "preferSpread" || whole(guest)%divisor == 0 {
 		return ""
 	}
-	return fmt.Sprintf("the %d vCPUs of its instancetype are not divisible by %d, as the topology of its preference requires", whole(guest), divisor)
+	return fmt.Sprintf("the number of vCPUs of its instancetype, %d, is not divisible by %d, as the topology of its preference requires", whole(guest), divisor)
 }
 
 func applyOvercommit(spec, instancetype map[string]any) {

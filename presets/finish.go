@@ -13,7 +13,6 @@ import (
 
 func (e *Engine) result(x *expansion) (*Result, error) {
 	r := x.mergeState
-	x.inheritRules()
 	r.record.Snapshot = x.snapshot.Hash()
 	r.suggestions = append(x.snapshot.labelTypos(x.query, nil), x.snapshot.idleExclusions(x.query, nil)...)
 	if err := r.annotate(); err != nil {
@@ -26,20 +25,6 @@ func (e *Engine) result(x *expansion) (*Result, error) {
 	out.Warnings = limitWarnings(r.warnings(effects, x.match, would))
 	out.Audit = audit(effects, would)
 	return out, nil
-}
-
-// inheritRules records the presets whose rules hold for the VM that controls the VMI and for the
-// VMI. VerifyApplied then rejects a VMI to which a later webhook adds what they forbid.
-func (x *expansion) inheritRules() {
-	if x.owner == nil {
-		return
-	}
-	for _, s := range x.owner.record.Sources {
-		c, ok := x.snapshot.Lookup(x.req.Namespace.Name, s.Preset)
-		if ok && s.Role == provenance.Forbid && s.Generation == c.Generation && len(x.violations([]*Compiled{c})) == 0 {
-			x.addSource(s, c)
-		}
-	}
 }
 
 func (r *mergeState) annotate() error {

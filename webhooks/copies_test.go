@@ -140,6 +140,7 @@ func TestPoolsAreNoRestores(t *testing.T) {
 	vm := func(metadata string) string {
 		return "{apiVersion: kubevirt.io/v1, kind: VirtualMachine, metadata: {name: web, namespace: lab, " + metadata + "}, spec: {}}"
 	}
+	const restoring = pool + nothing + "}, status: {restoreInProgress: r"
 	m := &Mutator{Kind: presets.VirtualMachine, Guard: protection.Guard{Controllers: []string{controller}, Addon: true}}
 	for name, c := range map[string]struct {
 		user, before, now string
@@ -148,6 +149,7 @@ func TestPoolsAreNoRestores(t *testing.T) {
 		"a restore":                     {controller, nothing, marked, true},
 		"an update after it":            {controller, marked, marked, false},
 		"by a user":                     {"alice", nothing, marked, false},
+		"a restore of a pool's VM":      {controller, restoring, pool + marked, true},
 		"an annotation in a pool":       {controller, pool + nothing, pool + marked, false},
 		"a new VM of a pool":            {controller, "", pool + marked, false},
 		"a new VM of a pool's snapshot": {controller, "", marked, true},

@@ -146,12 +146,19 @@ func (m *Mutator) isRestored(req Request) bool {
 	if m.Kind != presets.VirtualMachine || !m.Guard.Controls(req.UserInfo.Username) || !bytes.Contains(req.Object.Raw, []byte(lastRestore)) {
 		return false
 	}
-	var now, old metav1.PartialObjectMetadata
+	var now, old struct {
+		metav1.ObjectMeta `json:"metadata"`
+
+		Status struct {
+			RestoreInProgress *string `json:"restoreInProgress"`
+		} `json:"status"`
+	}
 	if json.Unmarshal(req.Object.Raw, &now) != nil || req.Operation == admissionv1.Update && json.Unmarshal(req.OldObject.Raw, &old) != nil {
 		return false // the engine reports it
 	}
 	owner := metav1.GetControllerOf(&now)
-	copied := owner != nil && owner.Kind == "VirtualMachinePool" // which has the annotations of its author
+	isPools := owner != nil && owner.Kind == "VirtualMachinePool" // which copies its author's annotations
+	copied := isPools && old.Status.RestoreInProgress == nil
 	return now.Annotations[lastRestore] != old.Annotations[lastRestore] && !copied
 }
 

@@ -20,9 +20,9 @@ func (c *candidate) plugs() bool {
 	return c.Guard.Addon && c.Kind == presets.VirtualMachineInstance && c.old != nil && c.trusted
 }
 
-// checkPlugged rejects volumes that KubeVirt plugs into a running VMI, if presets would reject them
-// on its VM. KubeVirt plugs them on behalf of users, and with its feature gate HotplugVolumes
-// before it changes the VM.
+// checkPlugged rejects what KubeVirt plugs into a running VMI on behalf of users, if presets forbid
+// it. Presets that act at launch see volumes and networks, the others see volumes, as they would on
+// the VM: with its feature gate HotplugVolumes, KubeVirt plugs them before it changes the VM.
 func (c *candidate) checkPlugged(ctx context.Context) error {
 	snapshot := c.Snapshots.Snapshot()
 	if snapshot == nil {
@@ -36,13 +36,11 @@ func (c *candidate) checkPlugged(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	request.Kind, request.Decoded, request.OldDecoded = presets.VirtualMachine, nil, nil
-	if request.OldObject = raw; raw == nil { // as a VM would be that has this VMI
-		spec := map[string]any{"template": map[string]any{"spec": c.old["spec"]}}
-		if request.OldObject, err = json.Marshal(map[string]any{"metadata": c.old["metadata"], "spec": spec}); err != nil {
-			return fmt.Errorf("cannot write the VMI: %w", err)
-		}
+	request.Owner = raw
+	if err := c.rejected(c.Engine.VerifyPlugged(ctx, snapshot, request)); err != nil || raw == nil {
+		return err
 	}
+	request.Kind, request.Decoded, request.OldDecoded, request.Owner, request.OldObject = presets.VirtualMachine, nil, nil, nil, raw
 	var vm map[string]any
 	if err := kjson.UnmarshalCaseSensitivePreserveInts(request.OldObject, &vm); err != nil {
 		return fmt.Errorf("cannot read the VirtualMachine that controls the VMI: %w", err)

@@ -1,9 +1,7 @@
 package webhooks
 
 import (
-	"encoding/json"
 	"slices"
-	"strings"
 	"testing"
 
 	"github.com/virtwright/virtwright/presets"
@@ -67,44 +65,36 @@ forbid: [{path: "spec.template.spec.volumes[*].persistentVolumeClaim", message: 
 // What presets that act at launch forbid is not plugged into a running VMI.
 func TestLaunchPresetsForbidPlugging(t *testing.T) {
 	const (
+		owned   = "ownerReferences: [{apiVersion: kubevirt.io/v1, kind: VirtualMachine, name: web, uid: u1, controller: true}], "
+		labels  = "labels: {extras: none}"
 		root    = "{name: root, emptyDisk: {capacity: 1Gi}}"
+		empty   = "{name: more, emptyDisk: {capacity: 1Gi}}"
 		claim   = "{name: more, persistentVolumeClaim: {claimName: more, hotpluggable: true}}"
 		pod     = "{name: default, pod: {}}"
 		network = "{name: more, multus: {networkName: other/net}}"
 	)
-	vmi := func(volumes, networks string) string {
-		return "{apiVersion: kubevirt.io/v1, kind: VirtualMachineInstance, metadata: {name: web, namespace: lab}, spec: {domain: {memory: {guest: 64Mi}, devices: {}}, volumes: [" + volumes + "], networks: [" + networks + "]}}"
-	}
-	engine := &presets.Engine{}
-	snapshot := presettest.Snapshot(t, presettest.Cluster("house", `
-applyAt: Launch
-forbid: [{path: "spec.template.spec.volumes[*].persistentVolumeClaim"}, {path: "spec.template.spec.networks[*].multus"}]`))
-	launched, err := engine.Resolve(t.Context(), snapshot, presets.Request{
-		Kind: presets.VirtualMachineInstance, Object: presettest.JSON(vmi(root, pod)), Namespace: presets.Namespace{Name: "lab"},
-	})
-	if err != nil {
-		t.Fatal(err)
-	}
-	record, err := json.Marshal(launched.Object()["metadata"].(map[string]any)["annotations"])
-	if err != nil {
-		t.Fatal(err)
-	}
-	recorded := func(volumes, networks string) string {
-		return strings.Replace(vmi(volumes, networks), "namespace: lab", "namespace: lab, annotations: "+string(record), 1)
+	vmi := func(metadata, volumes, networks string) string {
+		return "{apiVersion: kubevirt.io/v1, kind: VirtualMachineInstance, metadata: {name: web, namespace: lab, " + metadata + "}, spec: {domain: {memory: {guest: 64Mi}, devices: {}}, volumes: [" + volumes + "], networks: [" + networks + "]}}"
 	}
 	handler := &Validator{
 		Kind: presets.VirtualMachineInstance, Guard: protection.Guard{Controllers: []string{controller}, Addon: true},
-		Rules: &validation.Config{Addon: true}, Engine: engine, Namespaces: namespaces{"lab": {Name: "lab"}}, Owners: owners{}, Snapshots: fixed{snapshot},
+		Rules: &validation.Config{Addon: true}, Engine: &presets.Engine{}, Namespaces: namespaces{"lab": {Name: "lab"}},
+		Owners: owners{"u1": "{apiVersion: kubevirt.io/v1, kind: VirtualMachine, metadata: {name: web, namespace: lab, uid: u1}, spec: {runStrategy: Always, template: {metadata: {" + labels + "}, spec: {domain: {memory: {guest: 64Mi}, devices: {}}, volumes: [" + root + "," + claim + "], networks: [" + pod + "," + network + "]}}}}"},
+		Snapshots: fixed{presettest.Snapshot(t, presettest.Cluster("house", `
+applyAt: Launch
+match: {labels: {matchLabels: {extras: none}}}
+forbid: [{path: "spec.template.spec.volumes[*].persistentVolumeClaim"}, {path: "spec.template.spec.networks[*].multus"}]`))},
 	}
 	for name, c := range map[string]struct {
 		before, now string
 		want        []string
 	}{
-		"a claim":                  {recorded(root, pod), recorded(root+","+claim, pod), []string{"spec.volumes[more].persistentVolumeClaim"}},
-		"a network":                {recorded(root, pod), recorded(root, pod+","+network), []string{"spec.networks[more].multus"}},
-		"an empty disk":            {recorded(root, pod), recorded(root+", {name: more, emptyDisk: {capacity: 1Gi}}", pod), nil},
-		"a network that it had":    {recorded(root, pod+","+network), recorded(root, network), nil},
-		"a VMI that has no record": {vmi(root, pod), vmi(root, pod+","+network), nil},
+		"a claim":                   {vmi(owned+labels, root, pod), vmi(owned+labels, root+","+claim, pod), []string{"spec.volumes[more].persistentVolumeClaim"}},
+		"a network":                 {vmi(owned+labels, root, pod), vmi(owned+labels, root, pod+","+network), []string{"spec.networks[more].multus"}},
+		"a network without a VM":    {vmi(labels, root, pod), vmi(labels, root, pod+","+network), []string{"spec.networks[more].multus"}},
+		"an empty disk":             {vmi(owned+labels, root, pod), vmi(owned+labels, root+","+empty, pod), nil},
+		"a network that it had":     {vmi(owned+labels, root, pod+","+network), vmi(owned+labels, root, network), nil},
+		"a VMI that lost the label": {vmi("labels: {}", root, pod), vmi("labels: {}", root, pod+","+network), nil},
 	} {
 		req := updates("VirtualMachineInstance", "lab", c.before, c.now)
 		req.UserInfo.Username = controller

@@ -6,6 +6,7 @@ import (
 	"fmt"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/util/validation/field"
 	kubevirtv1 "kubevirt.io/api/core/v1"
 
@@ -110,7 +111,27 @@ func (c *candidate) verifyPresets(ctx context.Context) error {
 	if rejection, ok := errors.AsType[*presets.Rejection](c.Engine.VerifyApplied(ctx, snapshot, request)); ok {
 		c.problems = append(c.problems, rejection.Problems...)
 	}
-	return nil
+	annotations, _, _ := unstructured.NestedMap(c.object, "metadata", "annotations")
+	if c.Kind != presets.VirtualMachineInstance || c.old != nil || c.Owners == nil || !presets.HasLegacy(annotations) {
+		return nil
+	}
+	if request.Owner, err = c.Owners.Of(ctx, c.req.Namespace, c.req.Object.Raw); err != nil {
+		return fmt.Errorf("cannot read the VirtualMachine that controls the VMI: %w", err)
+	}
+	return c.rejected(c.Engine.VerifyLegacy(snapshot, request))
+}
+
+// rejected adds the problems of a rejection. It returns other errors, except about an object that
+// read has rejected.
+func (c *candidate) rejected(err error) error {
+	if rejection, ok := errors.AsType[*presets.Rejection](err); ok {
+		c.problems = append(c.problems, rejection.Problems...)
+		return nil
+	}
+	if _, ok := errors.AsType[*presets.Malformed](err); ok {
+		return nil
+	}
+	return err
 }
 
 // verifyExpansion checks overrides and forbid rules on the VM as its instancetype and preference
@@ -127,15 +148,7 @@ func (c *candidate) verifyExpansion(ctx context.Context) error {
 		return err
 	}
 	request.Decoded, request.OldDecoded = nil, nil // it decodes the objects itself
-	err = c.Engine.VerifyExpansion(ctx, snapshot, request)
-	if rejection, ok := errors.AsType[*presets.Rejection](err); ok {
-		c.problems = append(c.problems, rejection.Problems...)
-		return nil
-	}
-	if _, ok := errors.AsType[*presets.Malformed](err); ok {
-		return nil // read has rejected it
-	}
-	return err
+	return c.rejected(c.Engine.VerifyExpansion(ctx, snapshot, request))
 }
 
 // engineRequest collects the input of the engine.

@@ -82,7 +82,7 @@ func (v *Validator) Handle(ctx context.Context, req Request) Response {
 	case c.deleting():
 		steps = steps[:1] // the rest no longer matters
 	case c.plugs():
-		steps = []func(context.Context) error{c.checkPlugged, c.verifyPresets}
+		steps = []func(context.Context) error{c.checkPlugged}
 	}
 	for _, step := range steps {
 		if err := step(ctx); err != nil {

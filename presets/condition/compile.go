@@ -158,7 +158,7 @@ func patternSize(pattern string) int {
 	return stepsOf(parsed)
 }
 
-// stepsOf returns the approximate number of instructions of a compiled regular Expression, which
+// stepsOf returns the approximate number of instructions of a compiled regular expression, which
 // has a copy of a repeated part for each repetition.
 func stepsOf(re *syntax.Regexp) int {
 	steps := 1
