@@ -174,7 +174,7 @@ kind: VirtualMachine
 metadata: {name: web, namespace: shop}
 spec: {runStrategy: Halted, instancetype: {name: three}, preference: {name: spread}, template: {spec: {domain: {devices: {}}}}}
 `, "import", "-f", "-")
-	says(t, out.err, "KubeVirt rejects a VM with both: the 3 vCPUs of its instancetype are not divisible by 2", "VirtualMachine shop/web: not compared: KubeVirt rejects it")
+	says(t, out.err, "KubeVirt rejects a VM with both: the number of vCPUs of its instancetype, 3, is not divisible by 2", "VirtualMachine shop/web: not compared: KubeVirt rejects it")
 	if strings.Contains(out.out, "sockets: 1") {
 		t.Errorf("a preset has other vCPUs:\n%s", out.out)
 	}

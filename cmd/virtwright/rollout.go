@@ -102,7 +102,11 @@ func (r *rolloutCommand) run(ctx context.Context, s streams, action, name string
 	case r.watch:
 		return from.follow(ctx, s, now)
 	case action == "status":
-		return printRollout(s, now)
+		return printRollout(s, now, from.isBehind(ctx, now))
+	case action == "approve" || action == "abort":
+		if now, err = from.current(ctx, now); err != nil {
+			return err
+		}
 	}
 	todo, err := orderOf(action, now)
 	if err != nil {
@@ -185,6 +189,25 @@ func (r presetRollouts) annotate(ctx context.Context, s streams, seen *v1alpha1.
 	return err
 }
 
+// current returns the rollout once it has met the last change: an approval or an abort would be
+// about a state that has ended.
+func (r presetRollouts) current(ctx context.Context, now *v1alpha1.PresetRollout) (_ *v1alpha1.PresetRollout, err error) {
+	for range patientReads {
+		if !r.isBehind(ctx, now) {
+			return now, nil
+		}
+		select {
+		case <-ctx.Done():
+			return nil, ctx.Err()
+		case <-time.After(rolloutPeriod):
+		}
+		if now, err = r.read(ctx, now.Name); err != nil {
+			return nil, err
+		}
+	}
+	return nil, errors.New(notSeen + "; meanwhile, " + program + " rollout pause " + now.Name + " lets it begin nothing")
+}
+
 // isBehind reports whether the rollout has not met its spec, its annotations, or the newest
 // revision of a preset. A preset that cannot be read does not count, nor one that another rollout
 // has.
@@ -265,7 +288,7 @@ func rolloutRow(r *v1alpha1.PresetRollout) []string {
 
 var rolloutHeader = []string{"STATE", "WAVE", "STEP", "UPDATED", "VMS", "HELD", "FAILED"}
 
-func printRollout(s streams, r *v1alpha1.PresetRollout) error {
+func printRollout(s streams, r *v1alpha1.PresetRollout, behind bool) error {
 	if err := printTable(s.out, rolloutHeader, [][]string{rolloutRow(r)}); err != nil {
 		return err
 	}
@@ -275,7 +298,7 @@ func printRollout(s streams, r *v1alpha1.PresetRollout) error {
 	if progress.Message != "" {
 		text.WriteString(oneLine(progress.Message) + "\n")
 	}
-	if progress.ObservedGeneration != r.Generation {
+	if behind {
 		text.WriteString(notSeen + "\n")
 	}
 	for _, p := range r.Status.Presets {
@@ -321,7 +344,7 @@ func (r presetRollouts) follow(ctx context.Context, s streams, now *v1alpha1.Pre
 		case reason == "Complete", reason == "WaitingForApproval":
 			return nil
 		default:
-			return errors.Join(printRollout(s, now), errPrinted)
+			return errors.Join(printRollout(s, now, behind), errPrinted)
 		}
 		select {
 		case <-ctx.Done():

@@ -21,11 +21,8 @@ func TestRolloutStatus(t *testing.T) {
 		r := &v1alpha1.PresetRollout{}
 		r.Status.Conditions = []metav1.Condition{{Type: v1alpha1.ConditionProgressing, Reason: reason}}
 		r.Status.Waiting, r.Status.Selected = new(int64(1)), new(int64(1))
-		if reason == "Paused" {
-			r.Generation = 1
-		}
 		var out bytes.Buffer
-		if err := printRollout(streams{nil, &out, &out}, r); err != nil || !strings.Contains(single(out.String()), want) {
+		if err := printRollout(streams{nil, &out, &out}, r, reason == "Paused"); err != nil || !strings.Contains(single(out.String()), want) {
 			t.Errorf("%s: %v\n%s", reason, err, out.String())
 		}
 	}

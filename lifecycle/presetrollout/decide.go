@@ -157,6 +157,7 @@ func advance(spec *v1alpha1.PresetRolloutSpec, before *v1alpha1.PresetRolloutSta
 		reach(out, "", "")
 		return enter(spec, out, 0, wanted)
 	}
+	out.BakesSince = notAfter(out.BakesSince, now)
 	left := bakeOf(&spec.Waves[wave], out.BakesSince, now)
 	isBaking := out.BakesSince != nil && left > 0 // owners restart VMs then, too
 	if next, done := work(spec, out, of, restarts && !isBaking); !done {
@@ -176,6 +177,14 @@ func advance(spec *v1alpha1.PresetRolloutSpec, before *v1alpha1.PresetRolloutSta
 		return out, step{reason: reasonUpdating, message: fmt.Sprintf("wave %s begins up to %s", out.Wave, next)}
 	}
 	return enter(spec, out, wave+1, wanted)
+}
+
+// notAfter corrects a time by the clock of an earlier leader that was wrong.
+func notAfter(t *metav1.Time, now time.Time) *metav1.Time {
+	if t != nil && t.After(now) {
+		return &metav1.Time{Time: now}
+	}
+	return t
 }
 
 // bakeOf returns how long a step has to bake; nil for one that has not begun to.

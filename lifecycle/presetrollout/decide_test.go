@@ -309,6 +309,18 @@ func TestNothingBakesDuringAPause(t *testing.T) {
 	}
 }
 
+// TestClockOfAnotherLeader: a bake that began in the future, by the clock of an earlier leader,
+// begins now.
+func TestClockOfAnotherLeader(t *testing.T) {
+	w := world{current: 2, stable: 1, target: 2, wave: "production", step: all, baked: 1}
+	before := w.status()
+	before.BakesSince = &metav1.Time{Time: start.Add(time.Hour)}
+	status, step := advance(&exploredSpec, before, counts{}, orders{}, start)
+	if step.reason != reasonBaking || !status.BakesSince.Equal(&metav1.Time{Time: start}) {
+		t.Errorf("%s, bakes since %v", step.reason, status.BakesSince)
+	}
+}
+
 // TestEveryOrderOfEvents explores what the controller may meet: stops after each write, rejected
 // updates, changes, pauses, approvals and aborts at any time.
 func TestEveryOrderOfEvents(t *testing.T) {

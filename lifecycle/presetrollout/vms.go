@@ -218,8 +218,7 @@ func useOf(vm *partialobject.VirtualMachine, ref string) *partialobject.PresetUs
 // add counts a VM that the rollout has reached.
 func (c *Controller) add(to *vms, r *v1alpha1.PresetRollout, in presets.Namespace, vm *partialobject.VirtualMachine, isNew bool) {
 	to.selected++
-	key := keyOf(vm)
-	failed, has := c.failureOf(r.Name, vm)
+	key, failed := keyOf(vm), c.failureOf(r.Name, vm)
 	isUpdated, isLeftOut := presets.StampOn(&vm.ObjectMeta, r.Name) == to.stamp, presets.IsLeftOut(in, &vm.ObjectMeta)
 	switch {
 	case isUpdated && !isLeftOut && shouldRun(vm):
@@ -234,28 +233,45 @@ func (c *Controller) add(to *vms, r *v1alpha1.PresetRollout, in presets.Namespac
 		} else {
 			to.updated++
 		}
-	case has && failed.stamp == to.stamp:
-		if !failed.isPending {
-			to.fail(key, failed.message)
-		}
-		if !c.Clock.Now().Before(failed.retry) || failed.generation != vm.Generation {
-			to.due = append(to.due, key)
-		}
+	case r.Spec.Restart == v1alpha1.RestartRolling && shouldRun(vm) && !isJudged(vm) && failed.stamp != to.stamp:
+		// It may wait for a restart already, which must be known before it is updated.
 	default:
+		c.addDue(to, &r.Status, vm, failed)
+	}
+}
+
+// addDue counts a VM that is to be updated. It has failed if its last update was rejected. A new
+// leader does not know that until it has tried, so what the status says counts.
+func (c *Controller) addDue(to *vms, status *v1alpha1.PresetRolloutStatus, vm *partialobject.VirtualMachine, failed failure) {
+	key, message := keyOf(vm), ""
+	isKnown := failed.stamp == to.stamp
+	listed := partialobject.Find(status.Failures, func(f *v1alpha1.RolloutFailure) bool { return f.Namespace == key.Namespace && f.Name == key.Name })
+	switch {
+	case isKnown && !failed.isPending:
+		message = failed.message
+	case !isKnown && listed != nil:
+		message = listed.Message
+	}
+	if message != "" {
+		to.fail(key, message)
+	}
+	if !isKnown || !c.Clock.Now().Before(failed.retry) || failed.generation != vm.Generation {
 		to.due = append(to.due, key)
 	}
 }
 
-// failureOf returns the last failure of a VM, with the generation that the VM had then.
-func (c *Controller) failureOf(rollout string, vm *partialobject.VirtualMachine) (out failure, has bool) {
+// failureOf returns the last failure of a VM, with the generation that the VM had then; an empty one
+// if there is none.
+func (c *Controller) failureOf(rollout string, vm *partialobject.VirtualMachine) failure {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	key := keyOf(vm)
-	if out, has = c.failures[rollout][key]; has && out.generation == 0 {
+	out, has := c.failures[rollout][key]
+	if has && out.generation == 0 {
 		out.generation = vm.Generation
 		c.failures[rollout][key] = out
 	}
-	return out, has
+	return out
 }
 
 // update updates a batch of VMs.

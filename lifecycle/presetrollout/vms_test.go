@@ -55,6 +55,48 @@ func TestErrorsOfTheServer(t *testing.T) {
 	}
 }
 
+// TestFailuresOfAnotherLeader: a VM that the status lists as failed has failed until this leader
+// has updated it, so that meanwhile no other VM is restarted.
+func TestFailuresOfAnotherLeader(t *testing.T) {
+	c, r := &Controller{Clock: clock.NewFakeClock(start)}, &v1alpha1.PresetRollout{ObjectMeta: metav1.ObjectMeta{Name: "r"}}
+	r.Status.Failures = []v1alpha1.RolloutFailure{{Namespace: "shop", Name: "web", Message: "no"}}
+	vm := &partialobject.VirtualMachine{ObjectMeta: metav1.ObjectMeta{Namespace: "shop", Name: "web"}}
+	got := vms{stamp: "s"}
+	c.add(&got, r, presets.Namespace{}, vm, false)
+	if got.failed != 1 || got.pending() != 0 || len(got.due) != 1 || got.failures[0].Message != "no" {
+		t.Errorf("%+v", got)
+	}
+	vm.Annotations = map[string]string{v1alpha1.AnnotationRolledOut: "rollout/r/s"}
+	got = vms{stamp: presets.StampOn(&vm.ObjectMeta, "r")}
+	c.add(&got, r, presets.Namespace{}, vm, false)
+	if got.failed != 0 || got.updated != 1 {
+		t.Errorf("after the update: %+v", got)
+	}
+}
+
+// TestUnjudgedVMs: a VM is not updated until it is known whether it waits for a restart already.
+func TestUnjudgedVMs(t *testing.T) {
+	for name, test := range map[string]struct {
+		restart v1alpha1.RolloutRestart
+		judged  int64
+		due     int
+	}{
+		"its last change is not judged": {v1alpha1.RestartRolling, 1, 0},
+		"its last change is judged":     {v1alpha1.RestartRolling, 2, 1},
+		"no VM is restarted":            {"", 1, 1},
+	} {
+		c, r := &Controller{Clock: clock.NewFakeClock(start)}, &v1alpha1.PresetRollout{ObjectMeta: metav1.ObjectMeta{Name: "r"}}
+		r.Spec.Restart = test.restart
+		vm := guestState{}.vm("web", "")
+		vm.Status.Created, vm.Status.DesiredGeneration = true, test.judged
+		got := vms{stamp: "s"}
+		c.add(&got, r, presets.Namespace{}, vm, false)
+		if len(got.due) != test.due || got.pending() != 1 || !shouldRun(vm) {
+			t.Errorf("%s: %+v", name, got)
+		}
+	}
+}
+
 // TestNewVMs counts a VM that has the change as updated, although it has no stamp.
 func TestNewVMs(t *testing.T) {
 	raw := &v1alpha1.ClusterVirtualMachinePreset{ObjectMeta: metav1.ObjectMeta{Name: "size", Generation: 4}}
