@@ -260,8 +260,8 @@ func (c *Controller) addDue(to *vms, status *v1alpha1.PresetRolloutStatus, vm *p
 	}
 }
 
-// failureOf returns the last failure of a VM, with the generation that the VM had then; an empty one
-// if there is none.
+// failureOf returns the last failure of a VM, with the generation that the VM had then; an empty
+// one if there is none.
 func (c *Controller) failureOf(rollout string, vm *partialobject.VirtualMachine) failure {
 	c.mu.Lock()
 	defer c.mu.Unlock()
