@@ -46,7 +46,11 @@ func (c *contribution) apply(template, spec map[string]any) {
 		}
 		p := row.owns[0][len(vmschema.TemplateSpec):]
 		parent, name := parentOf(spec, p), p[len(p)-1].Name
-		if !isSet(parent[name]) || c.field == "instancetype" && !isWritten(parent[name]) {
+		keeps := isSet(parent[name])
+		if c.field == "instancetype" { // most of its fields are no pointers: false and 0 are unset
+			keeps = isWritten(parent[name])
+		}
+		if !keeps {
 			parent[name] = value
 		}
 	})

@@ -32,14 +32,10 @@ func (e *Engine) VerifyPlugged(ctx context.Context, s *Snapshot, req Request) er
 	return nil
 }
 
-// legacyMark begins the annotations in which KubeVirt names the VirtualMachineInstancePresets that
-// it has applied to a VMI.
-const legacyMark = "virtualmachinepreset.kubevirt.io/"
-
 // HasLegacy reports whether KubeVirt has applied a VirtualMachineInstancePreset to a VMI.
 func HasLegacy(annotations map[string]any) bool {
 	for key := range annotations {
-		if strings.HasPrefix(key, legacyMark) {
+		if strings.HasPrefix(key, legacyApplied) {
 			return true
 		}
 	}

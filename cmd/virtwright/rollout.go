@@ -127,6 +127,16 @@ func (r presetRollouts) read(ctx context.Context, name string) (*v1alpha1.Preset
 	return out, nil
 }
 
+// readLater waits for a period, and reads a rollout.
+func (r presetRollouts) readLater(ctx context.Context, name string) (*v1alpha1.PresetRollout, error) {
+	select {
+	case <-ctx.Done():
+		return nil, ctx.Err()
+	case <-time.After(rolloutPeriod):
+		return r.read(ctx, name)
+	}
+}
+
 // An order controls a rollout by annotations; a nil value removes one.
 type order struct {
 	annotations map[string]any
@@ -196,12 +206,7 @@ func (r presetRollouts) current(ctx context.Context, now *v1alpha1.PresetRollout
 		if !r.isBehind(ctx, now) {
 			return now, nil
 		}
-		select {
-		case <-ctx.Done():
-			return nil, ctx.Err()
-		case <-time.After(rolloutPeriod):
-		}
-		if now, err = r.read(ctx, now.Name); err != nil {
+		if now, err = r.readLater(ctx, now.Name); err != nil {
 			return nil, err
 		}
 	}
@@ -346,13 +351,8 @@ func (r presetRollouts) follow(ctx context.Context, s streams, now *v1alpha1.Pre
 		default:
 			return errors.Join(printRollout(s, now, behind), errPrinted)
 		}
-		select {
-		case <-ctx.Done():
-			return ctx.Err()
-		case <-time.After(rolloutPeriod):
-		}
 		var err error
-		if now, err = r.read(ctx, now.Name); err != nil {
+		if now, err = r.readLater(ctx, now.Name); err != nil {
 			return err
 		}
 	}

@@ -16,8 +16,8 @@ type Candidate struct {
 	Value any      // decoded JSON; an empty list stands for a list with an element
 }
 
-// Candidates lists values that may satisfy the conditions: the constants that they compare
-// fields with, and a value for each field that they test. It leaves out fields in lists.
+// Candidates lists values that may satisfy the conditions: the constants that they compare fields
+// with, and a value for each field that they test. It leaves out fields in lists.
 func (s Set) Candidates() []Candidate {
 	var out candidates
 	for _, condition := range s.Conditions {

@@ -83,7 +83,7 @@ func (p *parsedExpression) check() (*cel.Ast, error) {
 
 // parse parses an expression and inlines its variables, unless it exceeds the limits.
 func (c *Compiler) parse(text string) (*parsedExpression, error) {
-	env, err := newEnv()
+	env, err := policyEnv()
 	if err != nil {
 		return nil, fmt.Errorf("cannot set up CEL: %w", err)
 	}

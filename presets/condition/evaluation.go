@@ -44,8 +44,8 @@ type Expression struct {
 	origins map[int64]*Variable // the variables that nodes of syntax come from, by ID
 }
 
-// newEnv is the API server's environment for policies, with object and namespaceObject.
-var newEnv = sync.OnceValues(func() (*cel.Env, error) {
+// policyEnv is the API server's environment for policies, with object and namespaceObject.
+var policyEnv = sync.OnceValues(func() (*cel.Env, error) {
 	base := environment.MustBaseEnvSet(environment.DefaultCompatibilityVersion())
 	set, err := base.Extend(environment.VersionedOptions{
 		IntroducedVersion: environment.DefaultCompatibilityVersion(),

@@ -18,10 +18,10 @@ import (
 	"github.com/virtwright/virtwright/presets/vmschema"
 )
 
-// Unguarded reports the conditions and computed overrides that select a field without a
-// test, and so reject every VM without the field. A selection in a variable is reported there. Each
-// problem shows a safe expression. It takes at most AllSteps, or fewer if steps is not 0, and
-// returns false if these were too few.
+// Unguarded reports the conditions and computed overrides that select a field without a test, and
+// so reject every VM without the field. A selection in a variable is reported there. Each problem
+// shows a safe expression. It takes at most AllSteps, or fewer if steps is not 0, and returns false
+// if these were too few.
 func (s Set) Unguarded(steps int) (errs field.ErrorList, complete bool) {
 	a := s.analysis(min(cmp.Or(steps, AllSteps), AllSteps))
 	for i, condition := range s.Conditions {

@@ -73,7 +73,7 @@ func TestUnguarded(t *testing.T) {
 		for _, selection := range unguardedIn(text) {
 			got = append(got, celPath(selection))
 		}
-		if env, err := newEnv(); err != nil {
+		if env, err := policyEnv(); err != nil {
 			t.Fatal(err)
 		} else if _, issues := env.Compile(text); issues.Err() != nil {
 			t.Errorf("%s: %v", text, issues.Err())
