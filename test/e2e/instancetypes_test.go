@@ -112,6 +112,13 @@ var _ = Describe("Instancetypes alongside KubeVirt", Ordered, func() {
 		Expect(s.create(typed("web", "small"))).To(haveAt("spec.template.spec.domain.cpu.model", "Haswell"))
 
 		By("letting a VM keep what it had before the presets, and adding nothing")
+		_, _, err = s.tryPatch("older", "metadata: {labels: {a: b}}") // the instancetype may be newer
+		Expect(err).To(MatchError(ContainSubstring("no GPUs here")))
+		// KubeVirt stores the instancetype of each VM as a revision.
+		s.create("apiVersion: apps/v1\nkind: ControllerRevision\nmetadata: {name: stored, labels: {instancetype.kubevirt.io/object-name: large}}\nrevision: 1\ndata: " +
+			"{apiVersion: instancetype.kubevirt.io/v1beta1, kind: VirtualMachineInstancetype, metadata: {name: large}, spec: {cpu: {guest: 8, model: Skylake}, memory: {guest: 16Gi}, gpus: [{name: g, deviceName: nvidia.com/x}]}}")
+		s.kubectl("", "patch", "vm", "older", "--as="+trusted, "--as-group=system:masters", "--subresource=status", "--type=merge", "-p",
+			`{"status": {"instancetypeRef": {"kind": "VirtualMachineInstancetype", "name": "large", "controllerRevisionRef": {"name": "stored"}}}}`)
 		s.patch("older", "metadata: {labels: {a: b}}")
 		s.patch("older", "spec: {template: {spec: {hostname: older}}}")
 		_, _, err = s.tryPatch("web", "spec: {instancetype: {name: large}}")
