@@ -115,18 +115,28 @@ func (c *Cluster) admit(ctx context.Context, m VM, v *Verdict) error {
 	if err := v.addResponse(validator.Handle(ctx, request)); err != nil {
 		return err
 	}
-	c.checkInstancetype(ctx, m, v)
-	return nil
+	return c.checkInstancetype(ctx, m, v)
 }
 
-// checkInstancetype rejects a VM to which KubeVirt does not apply its instancetype.
-func (c *Cluster) checkInstancetype(ctx context.Context, m VM, v *Verdict) {
+// checkInstancetype rejects a VM to which KubeVirt does not apply its instancetype, or that lacks
+// what its preference requires.
+func (c *Cluster) checkInstancetype(ctx context.Context, m VM, v *Verdict) error {
 	if c.standalone() || m.Kind != presets.VirtualMachine || len(v.Problems) > 0 {
-		return
+		return nil
 	}
-	if _, _, conflict := presets.ExpandInstancetype(v.object, c.request(ctx, m).Instancetypes); conflict != "" {
-		v.reject(problemsOf(field.ErrorList{field.Forbidden(field.NewPath("spec", "instancetype"), "KubeVirt rejects the VM: "+conflict)})...)
+	name := "instancetype"
+	expanded, named, conflict := presets.ExpandInstancetype(v.object, c.request(ctx, m).Instancetypes)
+	if conflict == "" && len(named) > 0 {
+		var err error
+		if conflict, err = c.unmetRequirement(ctx, m, expanded, named); err != nil {
+			return err
+		}
+		name = "preference"
 	}
+	if conflict != "" {
+		v.reject(problemsOf(field.ErrorList{field.Forbidden(field.NewPath("spec", name), "KubeVirt rejects the VM: "+conflict)})...)
+	}
+	return nil
 }
 
 // setExpanded returns the values of a wrong type.

@@ -134,10 +134,19 @@ func (c *Cluster) start(ctx context.Context, m VM, stored []byte) ([]byte, error
 	if err != nil || c.standalone() {
 		return raw, err
 	}
-	engine := &presets.Engine{Platform: &presets.Platform{Alongside: true}}
-	result, err := engine.Resolve(ctx, presets.PlatformOnly, presets.Request{Kind: presets.VirtualMachineInstance, Object: raw})
+	object, err := withDefaults(ctx, raw)
 	if err != nil {
 		return nil, err
 	}
-	return json.Marshal(result.Object())
+	return json.Marshal(object)
+}
+
+// withDefaults returns a VMI with the defaults that KubeVirt gives it.
+func withDefaults(ctx context.Context, vmi []byte) (map[string]any, error) {
+	engine := &presets.Engine{Platform: &presets.Platform{Alongside: true}}
+	result, err := engine.Resolve(ctx, presets.PlatformOnly, presets.Request{Kind: presets.VirtualMachineInstance, Object: vmi})
+	if err != nil {
+		return nil, err
+	}
+	return result.Object(), nil
 }

@@ -50,7 +50,7 @@ const expandExamples = `  # Expand a VM with a name and a label
   cat examples/vms/desktop.yaml | {{program}} expand -f - -f examples/presets --mode addon`
 
 func newExpand(shown string, s streams) *cobra.Command {
-	o := &settings{source: source{maxInMemory: 200}}
+	o := &settings{source: source{needs: needs{maxInMemory: 200}}}
 	c := &cobra.Command{
 		Use: "expand [-f FILE...] [TYPE/NAME...]", Short: "Print virtual machines as a cluster would store them",
 		Long: expandHelp, Example: expandExamples, Args: named,

@@ -54,7 +54,7 @@ type importCommand struct {
 }
 
 func newImport(shown string, s streams) *cobra.Command {
-	o := &importCommand{settings: settings{source: source{filesOnly: true, imports: true}, without: flagsForVMs}}
+	o := &importCommand{settings: settings{source: source{needs: needs{filesOnly: true, imports: true}}, without: flagsForVMs}}
 	c := &cobra.Command{
 		Use: "import [-f FILE...] [-A] [--vms]", Short: "Convert instancetypes, preferences and policies of other engines to presets",
 		Long: importHelp, Example: importExamples, Args: flagsForFiles,

@@ -48,7 +48,7 @@ const lintExamples = `  # Before a commit
   {{program}} lint -f presets/ -o sarif > lint.sarif`
 
 func newLint(shown string, s streams) *cobra.Command {
-	o := &settings{source: source{filesOnly: true, presetsOnly: true, partial: true}, without: flagsForVMs}
+	o := &settings{source: source{needs: needs{filesOnly: true, presetsOnly: true, partial: true}}, without: flagsForVMs}
 	c := &cobra.Command{
 		Use: "lint [-f FILE...] [-A]", Short: "Report presets that are invalid, have no effect, or conflict", Long: lintHelp,
 		Example: lintExamples, Args: flagsForFiles,

@@ -56,7 +56,7 @@ type playgroundCommand struct {
 
 // newPlayground returns the command for the files of the page; nil for none.
 func newPlayground(shown string, s streams, files fs.FS) *cobra.Command {
-	o := &playgroundCommand{settings: settings{source: source{filesOnly: true, keepText: true}}}
+	o := &playgroundCommand{settings: settings{source: source{needs: needs{filesOnly: true, keepText: true}}}}
 	c := &cobra.Command{
 		Use: "playground [-f FILE...] [TYPE/NAME...]", Short: "Serve a web page to edit virtual machines and presets", Long: playgroundHelp,
 		Example: strings.ReplaceAll(playgroundExamples, "{{program}}", shown), Args: named,

@@ -36,7 +36,16 @@ name no files. Types are vm, vmi, vmpreset and cvmpreset. A file replaces the ob
 kind, namespace and name in the cluster. VMs of the cluster are read if you name or select them, or
 if the files have none. The default mode is addon if the cluster has KubeVirt.`
 
+// A source is where a command reads objects.
 type source struct {
+	location
+	needs
+	input  manifest.Sources
+	unread error // why some objects could not be read; with needs.partial only
+}
+
+// A location is what the user's flags name.
+type location struct {
 	connection connection
 	files      []string
 	kustomize  string
@@ -44,24 +53,23 @@ type source struct {
 	forceLive  bool
 	all        bool
 	selector   string
-	// filesOnly accepts files without VMs.
-	filesOnly bool
+}
+
+// needs say what a command reads from any location.
+type needs struct {
+	filesOnly bool // accept files without VMs
 	// withVMs reads VMs of the cluster even if files have VMs, skips VMIs and profiles, and applies
 	// the selector to VMs of files, too.
 	withVMs      bool
-	allowMissing bool
-	// keepText keeps the text of objects of files.
-	keepText bool
-	// presetsOnly skips VMs and policies of the cluster; withoutVMs skips VMs.
-	presetsOnly, withoutVMs bool
-	imports                 bool
-	// partial continues with the other objects if some cannot be read; unread is the reason.
-	partial bool
-	unread  error
+	withoutVMs   bool // skip VMs of the cluster
+	presetsOnly  bool // skip VMs and policies of the cluster
+	imports      bool // read what `import` converts, too
+	allowMissing bool // accept files that do not exist
+	keepText     bool // keep the text of objects of files
+	partial      bool // continue with the other objects if some cannot be read
 	// maxInMemory is the number of VMs of files that are held in memory. If there are more,
 	// input.VMs streams them. 0 means no limit.
 	maxInMemory int
-	input       manifest.Sources
 }
 
 func (o *source) declare(c *cobra.Command) {

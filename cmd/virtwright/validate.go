@@ -39,7 +39,7 @@ const validateExamples = `  # Would a cluster accept these VMs with these preset
   {{program}} validate -f examples/vms/desktop.yaml --mode addon -o json`
 
 func newValidate(shown string, s streams) *cobra.Command {
-	o := &settings{source: source{filesOnly: true}}
+	o := &settings{source: source{needs: needs{filesOnly: true}}}
 	c := &cobra.Command{
 		Use: "validate [-f FILE...] [TYPE/NAME...]", Short: "Report objects that a cluster would reject", Long: validateHelp,
 		Example: validateExamples, Args: named,

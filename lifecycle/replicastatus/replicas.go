@@ -58,14 +58,16 @@ func (*Replicas) NeedLeaderElection() bool { return false }
 // which the garbage collector deletes. A replica that is live after all creates its Lease again.
 func (r *Replicas) Start(ctx context.Context) error {
 	log := logr.FromContextOrDiscard(ctx).WithName("replica-status")
+	failing := false
 	wait.UntilWithContext(ctx, func(ctx context.Context) {
 		leases, err := r.list(ctx, r.Reader)
 		if err == nil {
 			err = r.remove(ctx, r.abandoned(leases))
 		}
-		if err != nil && ctx.Err() == nil {
-			log.Error(err, "Cannot observe the Leases of replicas; trying again")
+		if err != nil && ctx.Err() == nil && !failing {
+			log.Error(err, "Cannot observe the Leases of replicas; trying again until it works")
 		}
+		failing = err != nil
 	}, observePeriod)
 	return nil
 }
