@@ -116,7 +116,7 @@ func Compile(p v1alpha1.Preset) (*Compiled, field.ErrorList) {
 	if len(errs) > 0 {
 		return nil, errs
 	}
-	out.computes = out.defaults.hasComputed() || out.overrides.hasComputed()
+	out.computes = out.defaults != nil && out.defaults.computes || out.overrides != nil && out.overrides.computes
 	out.setsEvery = out.defaults.hasEvery() || out.overrides.hasEvery()
 	out.digest, out.hash = digest(out, spec), out.contentHash()
 	return out, nil

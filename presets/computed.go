@@ -26,12 +26,6 @@ func (x *computed) MarshalJSON() ([]byte, error) {
 	return json.Marshal(map[string]string{ComputedKey: x.Text})
 }
 
-func (f *fieldNode) hasComputed() bool {
-	found := false
-	visitLeaves(f, func(leaf *fieldNode) { found = found || leaf.computed != nil })
-	return found
-}
-
 type computation struct {
 	state     *mergeState
 	query     *query
@@ -61,7 +55,7 @@ func (r *mergeState) compute(q *query) {
 	c.noteConflicts()
 	for i := range r.layers {
 		if l := &r.layers[i]; l.root != nil && l.preset.computes {
-			l.root = c.substitute(l, l.root, nil)
+			l.root = c.substitute(l, l.root, l.root.path)
 		}
 	}
 }
@@ -233,6 +227,9 @@ func (c *computation) outranked(p provenance.Path) bool {
 // hasFailed reports whether a computed value of an element failed and no other layer sets that
 // field: without it, the element may be useless.
 func (c *computation) hasFailed(f *fieldNode) bool {
+	if len(c.failed) == 0 || !f.computes {
+		return false
+	}
 	found := false
 	visitLeaves(f, func(leaf *fieldNode) {
 		found = found || leaf.computed != nil && c.failed[leaf.computed] != nil && !slices.ContainsFunc(c.state.layers, func(l layer) bool {
@@ -243,19 +240,24 @@ func (c *computation) hasFailed(f *fieldNode) bool {
 	return found
 }
 
-// substitute returns f, a child of at, with the results of computed leaves; nil if it is empty.
-func (c *computation) substitute(l *layer, f *fieldNode, at provenance.Path) *fieldNode {
-	if len(f.path) > 0 {
-		at = at.With(f.segment)
+// substitute returns f, moved to p, with the results of computed leaves; nil if it is empty.
+func (c *computation) substitute(l *layer, f *fieldNode, p provenance.Path) *fieldNode {
+	isMoved := !p.Equal(f.path)
+	if !f.computes && !isMoved {
+		return f
 	}
-	out := f.moved(at)
+	out := f.moved(p)
 	if f.computed != nil {
 		return c.substituteLeaf(out)
 	}
 	out.children, out.unkeyed = nil, nil
 	for _, kid := range f.children {
 		if kid.segment.Kind != provenance.Element || !c.hasFailed(kid) {
-			out.add(c.substitute(l, kid, out.path))
+			at := kid.path
+			if isMoved {
+				at = p.With(kid.segment)
+			}
+			out.add(c.substitute(l, kid, at))
 		}
 	}
 	for _, kid := range f.unkeyed {
@@ -280,20 +282,22 @@ func (c *computation) substituteLeaf(f *fieldNode) *fieldNode {
 
 func (f *fieldNode) add(kid *fieldNode) {
 	if kid != nil {
-		f.children = append(f.children, kid)
+		f.children, f.computes = append(f.children, kid), f.computes || kid.computes
 	}
 }
 
 // substituteElement returns an element with its computed key, unless list has that key.
 func (c *computation) substituteElement(l *layer, f, list *fieldNode) *fieldNode {
-	element := c.substitute(l, f, list.path)
-	if element == nil || c.hasFailed(f) {
+	if c.hasFailed(f) {
 		return nil
 	}
 	fields := map[string]any{}
-	visitLeaves(element, func(leaf *fieldNode) {
-		if leaf.isKey {
-			setField(fields, leaf.path[len(element.path):], leaf.value, true)
+	visitLeaves(f, func(leaf *fieldNode) {
+		if leaf.isKey && leaf.computed != nil {
+			leaf = c.substituteLeaf(leaf.moved(leaf.path))
+		}
+		if leaf != nil && leaf.isKey {
+			setField(fields, leaf.path[len(f.path):], leaf.value, true)
 		}
 	})
 	key, missing := vmschema.ElementKey(list.schema.Keys, fields)
@@ -307,7 +311,5 @@ func (c *computation) substituteElement(l *layer, f, list *fieldNode) *fieldNode
 		c.report(l, &fieldNode{text: list.text, path: list.path}, problem, true)
 		return nil
 	}
-	moved := *f
-	moved.segment.Name = key
-	return c.substitute(l, &moved, list.path)
+	return c.substitute(l, f, list.path.Element(key))
 }

@@ -32,6 +32,7 @@ type fieldNode struct {
 	owner        ownership
 	unique       *vmschema.UniqueElement // what the field makes of its element, if KubeVirt allows only one of these
 	computed     *computed               // the expression, if the leaf is computed; value is then a placeholder
+	computes     bool                    // a leaf of the node is computed
 	unkeyed      []*fieldNode            // the elements with a computed key
 	original     *fieldNode              // what its author wrote, if this is a copy for one VM
 	existing     bool                    // the element changes an element of the VM, and is never added
@@ -95,7 +96,7 @@ func (c *fieldCompiler) object(out *fieldNode, value any, p provenance.Path) *fi
 		}
 		if kid := c.compile(fields[name], s, at); kid != nil {
 			kid.alternatives = out.schema.Alternatives[name]
-			out.children = append(out.children, kid)
+			out.add(kid)
 		}
 	}
 	return out
@@ -199,9 +200,9 @@ func (c *fieldCompiler) addElement(list *fieldNode, fields map[string]any, at pr
 	kid.pairing = vmschema.PairingOf(at)
 	markKeys(kid, list.schema.Keys)
 	if isComputed {
-		list.unkeyed = append(list.unkeyed, kid)
+		list.unkeyed, list.computes = append(list.unkeyed, kid), true
 	} else {
-		list.children = append(list.children, kid)
+		list.add(kid)
 	}
 }
 
@@ -323,7 +324,7 @@ func (c *fieldCompiler) compute(out *fieldNode, text string, p provenance.Path) 
 		return nil
 	}
 	x.Name = "the expression"
-	out.computed = &computed{x, out.schema.Shape}
+	out.computed, out.computes = &computed{x, out.schema.Shape}, true
 	out.leaf, out.value = true, out.computed
 	return out
 }

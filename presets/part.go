@@ -6,6 +6,7 @@ import (
 	"strings"
 
 	"github.com/virtwright/virtwright/presets/provenance"
+	"github.com/virtwright/virtwright/presets/tree"
 	"github.com/virtwright/virtwright/presets/vmschema"
 )
 
@@ -67,51 +68,72 @@ func Part(kind Kind, object map[string]any, values map[string]any) (map[string]a
 	if err != nil {
 		return nil, err
 	}
-	root, _ := part(r.root, vmschema.VM(), nil, func(leaf Leaf) any { return values[leaf.Path.String()] }).(map[string]any)
-	return root, nil
+	root := divide(r.root, vmschema.VM(), nil).part(func(path string, _ any) any { return values[path] })
+	return tree.AsObject(root), nil
 }
 
-// part returns a value with the leaves that value returns; nil if there are none. An element keeps
-// the fields that identify it while it has others.
-func part(v any, s *vmschema.Schema, p provenance.Path, value func(Leaf) any) any {
+// A divided is a value of an object as a tree of leaves.
+type divided struct {
+	path     string // of the value
+	value    any
+	fields   map[string]*divided // of an object; nil if it is empty
+	elements []*divided          // of a list with keys
+	keys     []vmschema.ListKey  // of an element
+}
+
+func divide(v any, s *vmschema.Schema, p provenance.Path) *divided {
+	out := &divided{path: p.String(), value: v}
 	switch at := v.(type) {
 	case map[string]any:
 		if len(at) > 0 {
-			return partOfObject(at, s, p, value)
+			out.fields = map[string]*divided{}
+		}
+		for name, sub := range at {
+			out.fields[name] = divide(sub, s.Field(name), p.Field(name))
 		}
 	case []any:
-		if s.Shape == vmschema.Keyed && len(at) > 0 {
-			return partOfList(at, s, p, value)
+		if s.Shape != vmschema.Keyed {
+			break
 		}
-	}
-	return value(Leaf{p, v})
-}
-
-func partOfObject(fields map[string]any, s *vmschema.Schema, p provenance.Path, value func(Leaf) any) any {
-	out := map[string]any{}
-	for name, sub := range fields {
-		if left := part(sub, s.Field(name), p.Field(name), value); left != nil {
-			out[name] = left
+		for _, e := range at {
+			element := divide(e, s.Elem, p.Element(s.KeyOf(e)))
+			element.keys = s.Keys
+			out.elements = append(out.elements, element)
 		}
-	}
-	if len(out) == 0 && len(p) > 0 {
-		return nil
 	}
 	return out
 }
 
-func partOfList(list []any, s *vmschema.Schema, p provenance.Path, value func(Leaf) any) any {
-	var out []any
-	for _, e := range list {
-		left, _ := part(e, s.Elem, p.Element(s.KeyOf(e)), value).(map[string]any)
-		if left == nil {
-			continue
+// part returns the value with the leaves that value returns for paths; nil if there are none. An
+// element keeps the fields that identify it while it has others.
+func (d *divided) part(value func(path string, v any) any) any {
+	switch {
+	case d.fields != nil:
+		out := map[string]any{}
+		for name, sub := range d.fields {
+			if left := sub.part(value); left != nil {
+				out[name] = left
+			}
 		}
-		copyKeys(left, e, s.Keys)
-		out = append(out, left)
+		if len(out) > 0 || d.path == "" {
+			return out
+		}
+	case d.elements != nil:
+		if out := d.partOfList(value); out != nil {
+			return out
+		}
+	default:
+		return value(d.path, d.value)
 	}
-	if out == nil {
-		return nil
+	return nil
+}
+
+func (d *divided) partOfList(value func(path string, v any) any) (out []any) {
+	for _, e := range d.elements {
+		if left := tree.AsObject(e.part(value)); left != nil {
+			copyKeys(left, e.value, e.keys)
+			out = append(out, left)
+		}
 	}
 	return out
 }

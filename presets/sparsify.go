@@ -64,6 +64,7 @@ func (e *Engine) sparsifier(ctx context.Context, s *Snapshot, req Request) (*spa
 	}
 	full.dropProvenance(provenance.New())
 	x := &sparsifier{Engine: e, snapshot: s, request: req, full: full, leftOut: map[string]bool{}, needed: map[string]trial{}}
+	x.divided = divide(full.root, vmschema.VM(), nil)
 	x.smallest = x.manifest()
 	if x.got, err = x.create(ctx, x.smallest); err != nil {
 		return nil, err
@@ -78,6 +79,7 @@ type sparsifier struct {
 	snapshot  *Snapshot
 	request   Request
 	full      *mergeState
+	divided   *divided        // the full object
 	leaves    []Leaf          // of the full object that may be left out, by path
 	authors   []Leaf          // others, which neither a preset nor the platform may give
 	leftOut   map[string]bool // their paths
@@ -376,11 +378,10 @@ func (x *sparsifier) asSent(root map[string]any) map[string]any {
 }
 
 func (x *sparsifier) rest() map[string]any {
-	root, _ := part(x.full.root, vmschema.VM(), nil, func(leaf Leaf) any {
-		if x.leftOut[leaf.Path.String()] {
+	return tree.AsObject(x.divided.part(func(path string, v any) any {
+		if x.leftOut[path] {
 			return nil
 		}
-		return leaf.Value
-	}).(map[string]any)
-	return root
+		return v
+	}))
 }

@@ -88,6 +88,7 @@ func TestLawSparsifyIsMinimal(t *testing.T) {
 		full := c.created(t, c.vm)
 		out := c.sparsify(t, full)
 		x := &sparsifier{full: &mergeState{root: roundTrip(full), record: provenance.New()}, leftOut: map[string]bool{}}
+		x.divided = divide(x.full.root, vmschema.VM(), nil)
 		for _, leaf := range leavesByPath(x.full.root) {
 			if !slices.ContainsFunc(x.full.names(), leaf.Path.HasPrefix) {
 				x.leaves = append(x.leaves, leaf)

@@ -6,7 +6,6 @@ import (
 	"time"
 
 	"github.com/google/cel-go/common/ast"
-	"k8s.io/apimachinery/pkg/api/resource"
 
 	"github.com/virtwright/virtwright/presets/tree"
 	"github.com/virtwright/virtwright/presets/vmschema"
@@ -259,7 +258,7 @@ var converters = map[string]struct {
 	"int":       {func(text string) error { _, err := strconv.ParseInt(text, 10, 64); return err }, "'1'"},
 	"uint":      {func(text string) error { _, err := strconv.ParseUint(text, 10, 64); return err }, "'1'"},
 	"double":    {func(text string) error { _, err := strconv.ParseFloat(text, 64); return err }, "'1'"},
-	"quantity":  {func(text string) error { _, err := resource.ParseQuantity(text); return err }, "'1'"},
+	"quantity":  {func(text string) error { _, err := tree.ParseQuantity(text); return err }, "'1'"},
 	"duration":  {func(text string) error { _, err := time.ParseDuration(text); return err }, "'1s'"},
 	"timestamp": {func(text string) error { _, err := time.Parse(time.RFC3339, text); return err }, "'2000-01-01T00:00:00Z'"},
 }

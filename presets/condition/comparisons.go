@@ -7,7 +7,6 @@ import (
 	"unicode"
 
 	"github.com/google/cel-go/common/ast"
-	"k8s.io/apimachinery/pkg/api/resource"
 	"k8s.io/apimachinery/pkg/util/validation"
 	"k8s.io/apimachinery/pkg/util/validation/field"
 
@@ -86,7 +85,7 @@ func orderOfTexts(s *vmschema.Schema, constant any) string {
 
 // hasUnit reports whether a text is a quantity such as 8Gi or 500m.
 func hasUnit(text string) bool {
-	_, err := resource.ParseQuantity(text)
+	_, err := tree.ParseQuantity(text)
 	return err == nil && unicode.IsLetter(rune(text[len(text)-1]))
 }
 

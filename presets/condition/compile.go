@@ -47,6 +47,10 @@ func (c *Compiler) Compile(text, want string, types ...*cel.Type) (Expression, e
 	if t := checked.OutputType(); !slices.ContainsFunc(append(types, cel.DynType), t.IsExactType) {
 		return Expression{}, fmt.Errorf("%s, but is of type %s", want, t)
 	}
+	steps, computesPattern := patternsOf(checked.NativeRep().Expr())
+	if steps > maxPattern {
+		return Expression{}, fmt.Errorf("its regular expressions must have at most %d steps, but have %d with their repetitions and variables expanded", maxPattern, steps)
+	}
 	estimate, err := parsed.env.EstimateCost(checked, &library.CostEstimator{SizeEstimator: vmSizes{}})
 	if err != nil {
 		return Expression{}, fmt.Errorf("cannot estimate cost: %w", err)
@@ -56,11 +60,20 @@ func (c *Compiler) Compile(text, want string, types ...*cel.Type) (Expression, e
 			"use fewer nested loops", ratio(estimate.Max), assumedItems)
 	}
 	out := Expression{Text: withVariables(text, parsed.uses), most: estimate.Max, syntax: checked.NativeRep().Expr(), origins: parsed.origins}
-	if plain, ok := plainProgram(checked); ok && estimate.Max <= untrackedCost {
+	if plain, ok := plainProgram(checked); ok && estimate.Max <= untrackedCost && !computesPattern {
 		out.program, out.cost = plain, max(estimate.Max, 1)
 		return out, nil
 	}
-	out.program, err = parsed.env.Program(checked, cel.InterruptCheckFrequency(celconfig.CheckFrequency))
+	limit, err := limitCalls()
+	if err != nil {
+		return Expression{}, fmt.Errorf("cannot set up CEL: %w", err)
+	}
+	cost := &runtimeCost{compilesPatterns: computesPattern}
+	options := []cel.ProgramOption{cel.InterruptCheckFrequency(celconfig.CheckFrequency), cel.CostTracking(cost), cel.CustomDecorator(limit)}
+	if out.isConstant() {
+		options = append(options, cel.CostLimit(constantCost))
+	}
+	out.program, err = parsed.env.Program(checked, options...)
 	return out, err
 }
 
@@ -145,6 +158,24 @@ func nodesOf(parsed *cel.Ast) int {
 		}
 	}))
 	return nodes
+}
+
+// patternsOf returns the steps of all literal regular expressions, and whether one is no literal.
+func patternsOf(e ast.Expr) (steps int, computed bool) {
+	ast.PostOrderVisit(e, ast.NewExprVisitor(func(e ast.Expr) {
+		if e.Kind() != ast.CallKind || !slices.Contains(matchers, e.AsCall().FunctionName()) {
+			return
+		}
+		call := e.AsCall()
+		pattern := call.Args()[0]
+		if !call.IsMemberFunction() {
+			pattern = call.Args()[1]
+		}
+		if steps += patternSize(textOf(pattern)); pattern.Kind() != ast.LiteralKind {
+			computed = true
+		}
+	}))
+	return steps, computed
 }
 
 // matchers are the functions of CEL that compile a regular expression.

@@ -147,6 +147,9 @@ func (e *Evaluation) Value(x Expression) (any, error) {
 	if e.Budget <= 0 {
 		return nil, ErrBudget
 	}
+	if err := e.Context.Err(); err != nil {
+		return nil, fmt.Errorf("cannot evaluate %s in time: %w", x.Name, err)
+	}
 	e.Budget -= int64(x.cost)
 	var out ref.Val
 	var err error

@@ -1,0 +1,255 @@
+package condition
+
+import (
+	"fmt"
+	"iter"
+	"strings"
+	"sync"
+
+	"github.com/google/cel-go/common/functions"
+	"github.com/google/cel-go/common/types"
+	"github.com/google/cel-go/common/types/ref"
+	"github.com/google/cel-go/common/types/traits"
+	"github.com/google/cel-go/interpreter"
+	"k8s.io/apiserver/pkg/cel/library"
+
+	"github.com/virtwright/virtwright/presets/tree"
+)
+
+// The limits of what an expression makes. CEL's cost is charged after a call, which alone could
+// take all memory.
+const (
+	maxText     = 256 << 10 // bytes of text; all annotations of an object have as many
+	maxItems    = 4 << 10   // items of a list, with those of lists in it
+	maxPattern  = maxNodes * patternSteps
+	weighedText = 64 // bytes of text that count as one value
+	costOfValue = 4  // in a list or map
+)
+
+// limits say before a call why it would make or take too much; nil if it does not. The receiver of
+// a method is the first argument.
+var limits = map[string]func(args []ref.Val) error{
+	"replace":         limitReplaced,
+	"join":            limitText,
+	"format":          limitText,
+	"split":           limitText,
+	"strings.quote":   limitText,
+	"flatten":         limitItems,
+	"distinct":        limitItems,
+	"sets.contains":   limitItems,
+	"sets.equivalent": limitItems,
+	"sets.intersects": limitItems,
+	"lists.range": func(args []ref.Val) error {
+		if n, ok := args[0].(types.Int); ok && n > maxItems {
+			return fmt.Errorf("lists.range supports at most %d, not %d", maxItems, n)
+		}
+		return nil
+	},
+	"quantity":   limitQuantity,
+	"isQuantity": limitQuantity,
+
+	"matches": limitPattern,
+	"find":    limitPattern,
+	"findAll": limitPattern,
+}
+
+func limitReplaced(args []ref.Val) error {
+	text, old, by := string(textIn(args[0])), string(textIn(args[1])), string(textIn(args[2]))
+	if size := len(text) + strings.Count(text, old)*max(0, len(by)-len(old)); size > maxText {
+		return fmt.Errorf("the text would have %d bytes, more than %d", size, maxText)
+	}
+	return nil
+}
+
+func textIn(v ref.Val) types.String {
+	text, _ := v.(types.String)
+	return text
+}
+
+// limitText limits the text of all arguments together. A separator counts for each item.
+func limitText(args []ref.Val) error {
+	left := maxText
+	for _, arg := range args {
+		if left = lessText(arg, left); left < 0 {
+			return fmt.Errorf("the text would have more than %d bytes", maxText)
+		}
+	}
+	list, isList := args[0].(traits.Lister)
+	if separator := len(args) == 2 && isList; separator && sizeOf(list)*len(textIn(args[1])) > left {
+		return fmt.Errorf("the text would have more than %d bytes", maxText)
+	}
+	return nil
+}
+
+// lessText returns how many bytes of text are left after a value; less than 0 if it has more.
+func lessText(v ref.Val, left int) int {
+	left -= len(textIn(v))
+	for item := range items(v) {
+		if left = lessText(item, left-1); left < 0 {
+			break
+		}
+	}
+	return left
+}
+
+// items are the items of a list, the keys and values of a map, or the value of an optional.
+func items(v ref.Val) iter.Seq[ref.Val] {
+	return func(yield func(ref.Val) bool) {
+		switch v := v.(type) {
+		case *types.Optional:
+			if v.HasValue() {
+				yield(v.GetValue())
+			}
+		case traits.Mapper:
+			for it := v.Iterator(); it.HasNext() == types.True; {
+				if key := it.Next(); !yield(key) || !yield(v.Get(key)) {
+					return
+				}
+			}
+		case traits.Lister:
+			for it := v.Iterator(); it.HasNext() == types.True; {
+				if !yield(it.Next()) {
+					return
+				}
+			}
+		}
+	}
+}
+
+func sizeOf(list traits.Lister) int {
+	n, _ := list.Size().(types.Int)
+	return int(n)
+}
+
+func limitItems(args []ref.Val) error {
+	for _, arg := range args {
+		if weight(arg, maxItems+1) > maxItems {
+			return fmt.Errorf("the list has more than %d items, with those of lists in it", maxItems)
+		}
+	}
+	return nil
+}
+
+// weight counts the values in a value, up to a maximum. Long text counts as several.
+func weight(v ref.Val, most int) int {
+	n := 1 + len(textIn(v))/weighedText
+	for item := range items(v) {
+		if n >= most {
+			break
+		}
+		n += weight(item, most-n)
+	}
+	return min(n, most)
+}
+
+func limitQuantity(args []ref.Val) error {
+	if text := string(textIn(args[0])); tree.HugeQuantity(text) {
+		return fmt.Errorf("quantity %s has too many digits", tree.Show(text))
+	}
+	return nil
+}
+
+func limitPattern(args []ref.Val) error {
+	if pattern := string(textIn(args[1])); len(pattern) > maxExpressionBytes || patternSize(pattern) > maxPattern {
+		return fmt.Errorf("the regular expression is too large: its repetitions together have more than %d steps", maxPattern)
+	}
+	return nil
+}
+
+// limitCalls returns a decorator of programs that checks the limits of each call.
+var limitCalls = sync.OnceValues(func() (interpreter.InterpretableDecorator, error) {
+	env, err := policyEnv()
+	if err != nil {
+		return nil, err
+	}
+	functions := map[string]functions.FunctionOp{} // by overload; or by function, if it has one for all
+	for name, limit := range limits {
+		bindings, err := env.Functions()[name].Bindings()
+		if err != nil {
+			return nil, err
+		}
+		for _, b := range bindings {
+			functions[b.Operator] = limited(b, limit)
+		}
+	}
+	return func(i interpreter.Interpretable) (interpreter.Interpretable, error) {
+		call, ok := i.(interpreter.InterpretableCall)
+		if !ok || limits[call.Function()] == nil {
+			return i, nil
+		}
+		f := functions[call.OverloadID()]
+		if f == nil {
+			f = functions[call.Function()]
+		}
+		return interpreter.NewCall(call.ID(), call.Function(), call.OverloadID(), call.Args(), f), nil
+	}, nil
+})
+
+func limited(f *functions.Overload, limit func([]ref.Val) error) functions.FunctionOp {
+	return func(args ...ref.Val) ref.Val {
+		if err := limit(args); err != nil {
+			return types.WrapErr(err)
+		}
+		switch {
+		case f.Unary != nil && len(args) == 1:
+			return f.Unary(args[0])
+		case f.Binary != nil && len(args) == 2:
+			return f.Binary(args[0], args[1])
+		}
+		return f.Function(args...)
+	}
+}
+
+// A runtimeCost is the cost of the API server's policies, and that of nested values, of texts that
+// functions make, and of patterns that are no literals.
+type runtimeCost struct {
+	library.CostEstimator
+
+	compilesPatterns bool
+}
+
+// CallCost returns the cost of a call; nil if it is CEL's own.
+func (c *runtimeCost) CallCost(function, overload string, args []ref.Val, result ref.Val) *uint64 {
+	cost := c.CostEstimator.CallCost(function, overload, args, result)
+	extra := 0
+	switch function {
+	case "_+_": // map and filter add each item so
+		extra = nestedCost(args[1])
+	case "_==_", "_!=_", "@in", "indexOf", "lastIndexOf", "includes", "flatten", "distinct", "sets.contains", "sets.equivalent", "sets.intersects",
+		"optional.of", "optional.ofNonZeroValue", "cel.@mapInsert":
+		for _, arg := range args {
+			extra += nestedCost(arg)
+		}
+	case "replace", "format", "strings.quote":
+		extra = weight(result, MaxCost)
+	case "matches", "find", "findAll":
+		if c.compilesPatterns {
+			extra = costOfPattern(string(textIn(args[0])), string(textIn(args[1])))
+		}
+	}
+	if extra == 0 {
+		return cost
+	}
+	total := uint64(extra)
+	if cost != nil {
+		total += *cost
+	}
+	return &total
+}
+
+// costOfPattern is the cost of a regular expression that is compiled for one match.
+func costOfPattern(text, pattern string) int {
+	if len(pattern) > maxExpressionBytes {
+		return MaxCost
+	}
+	return patternSize(pattern) + (1+len(text)/weighedText)*len(pattern)
+}
+
+// nestedCost is the cost of a value with others in it; 0 for other values.
+func nestedCost(v ref.Val) int {
+	switch v.(type) {
+	case *types.Optional, traits.Lister, traits.Mapper:
+		return costOfValue * weight(v, MaxCost)
+	}
+	return 0
+}
