@@ -6,6 +6,7 @@ import (
 	"slices"
 	"strings"
 
+	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/util/validation/field"
 
 	"github.com/virtwright/virtwright/api/v1alpha1"
@@ -166,8 +167,11 @@ func reservedMetadata(p provenance.Path, named bool) string {
 		return "name the key, as in metadata.labels[\"example.com/team\"]"
 	}
 	key := p[1].Name
-	if slices.Contains(reservedLabels, key) {
+	switch {
+	case slices.Contains(reservedLabels, key):
 		return "KubeVirt reserves this key"
+	case key == corev1.LastAppliedConfigAnnotation:
+		return "kubectl apply keeps in it what it applied, and removes what is missing in a manifest"
 	}
 	for _, prefix := range reservedPrefixes {
 		if strings.HasPrefix(key, prefix) {

@@ -20,12 +20,16 @@ var sensitiveFields = slices.Concat(paths(
 	"volumes[*].containerDisk.imagePullSecret",
 	"domain.devices.hostDevices", "domain.devices.gpus", "resourceClaims", "domain.devices.downwardMetrics",
 	"domain.devices.interfaces[*].sriov", "domain.devices.disks[*].lun.reservation",
-	"domain.firmware.kernelBoot", "domain.firmware.acpi",
+	"domain.firmware.kernelBoot", "domain.firmware.acpi", "domain.firmware.serial",
 	"accessCredentials", "serviceAccountName", "priorityClassName",
 	"livenessProbe.exec", "readinessProbe.exec",
 	"livenessProbe.httpGet.host", "readinessProbe.httpGet.host", "livenessProbe.tcpSocket.host", "readinessProbe.tcpSocket.host",
 ), networkNames, []provenance.Path{
-	provenance.Of("spec", "instancetype"),
+	provenance.Of("spec", "instancetype"), provenance.Of("spec", "preference", "kind"),
+	dataVolume("spec", "priorityClassName"), dataVolume("spec", "source", "pvc", "namespace"), dataVolume("spec", "source", "snapshot", "namespace"),
+	dataVolume("metadata", "annotations", "k8s.v1.cni.cncf.io/*"), dataVolume("metadata", "annotations", "v1.multus-cni.io/*"),
+	resources("requests"), resources("limits"),
+	vmschema.TemplateLabels.Field("azure.workload.identity/*"),
 	vmAnnotations.Field("kubevirt.io/ignitiondata"), vmschema.TemplateAnnotations.Field("kubevirt.io/ignitiondata"),
 	sourceSecret("secretRef"), sourceSecret("secretExtraHeaders"),
 }, podAnnotations())
@@ -38,19 +42,47 @@ func podAnnotations() (out []provenance.Path) {
 		"container.apparmor.security.beta.kubernetes.io/", "seccomp.security.alpha.kubernetes.io/", "container.seccomp.security.alpha.kubernetes.io/",
 		"io.kubernetes.cri-o.", "io.katacontainers.", "openshift.io/required-scc",
 		"pre.hook.backup.velero.io/", "post.hook.backup.velero.io/", "vault.hashicorp.com/", "iam.amazonaws.com/",
+		"sidecar.istio.io/proxyImage", "sidecar.istio.io/userVolume", "sidecar.istio.io/bootstrapOverride", "inject.istio.io/", "proxy.istio.io/",
+		"config.linkerd.io/", "dapr.io/", "consul.hashicorp.com/", "sidecar.opentelemetry.io/", "instrumentation.opentelemetry.io/",
 	} {
 		out = append(out, vmschema.TemplateAnnotations.Field(prefix+"*"))
 	}
 	return out
 }
 
-// networkNames are sensitive only if they name another namespace.
 var networkNames = paths("networks[*].multus.networkName")
+
+// A harmlessValue of a sensitive field affects the VM only.
+type harmlessValue struct {
+	path provenance.Path
+	is   func(c *Compiled, value string) bool
+}
+
+var harmless = []harmlessValue{
+	{networkNames[0], func(c *Compiled, name string) bool { return !c.foreignNetwork(name) }},
+	// cloud-init reads the address of its data from a serial such as ds=nocloud;s=http://example.com/.
+	{paths("domain.firmware.serial")[0], func(_ *Compiled, serial string) bool { return !strings.Contains(serial, "ds=") }},
+	{provenance.Of("spec", "preference", "kind"), func(_ *Compiled, kind string) bool {
+		return strings.Contains(matcherKinds["preference"][strings.ToLower(kind)], "Cluster")
+	}},
+	{dataVolume("spec", "source", "pvc", "namespace"), (*Compiled).hasNamespace},
+	{dataVolume("spec", "source", "snapshot", "namespace"), (*Compiled).hasNamespace},
+}
+
+// hasNamespace reports whether the preset acts on VMs of the namespace.
+func (c *Compiled) hasNamespace(name string) bool { return c.Cluster() || c.Namespace == name }
+
+// resources are the devices of the node among resources. Their names have a slash.
+func resources(name string) provenance.Path { return paths("domain.resources."+name)[0].Field("*/*") }
+
+// dataVolume is a field of every template of a DataVolume.
+func dataVolume(names ...string) provenance.Path {
+	return slices.Concat(vmschema.DataVolumeTemplates.With(provenance.Segment{Name: "*", Kind: provenance.AnyElement}), provenance.Of(names...))
+}
 
 // sourceSecret is a secret that fills a disk, from any source.
 func sourceSecret(name string) provenance.Path {
-	every := provenance.Segment{Name: "*", Kind: provenance.AnyElement}
-	return vmschema.DataVolumeTemplates.With(every).Field("spec").Field("source").With(every).Field(name)
+	return dataVolume("spec", "source").With(provenance.Segment{Name: "*", Kind: provenance.AnyElement}).Field(name)
 }
 
 // secretFields are parts of paths, in lower case.
@@ -72,8 +104,10 @@ func (c *Compiled) Sensitive() []string {
 	var found []string
 	c.leaves(func(_ string, leaf *fieldNode) {
 		covers := func(s provenance.Path) bool { return overlaps(leaf.path, s) }
-		harmless := slices.ContainsFunc(networkNames, covers) && leaf.computed == nil && !c.foreignNetwork(leaf.value)
-		if slices.ContainsFunc(sensitiveFields, covers) && !harmless && !slices.Contains(found, leaf.text) {
+		isHarmless := leaf.computed == nil && slices.ContainsFunc(harmless, func(h harmlessValue) bool {
+			return covers(h.path) && h.is(c, tree.AsText(leaf.value))
+		})
+		if slices.ContainsFunc(sensitiveFields, covers) && !isHarmless && !slices.Contains(found, leaf.text) {
 			found = append(found, leaf.text)
 		}
 	})
@@ -82,8 +116,8 @@ func (c *Compiled) Sensitive() []string {
 
 // foreignNetwork reports whether the name of a network contains another namespace than the
 // preset's. For a cluster preset, every namespace is another one.
-func (c *Compiled) foreignNetwork(name any) bool {
-	namespace, _, qualified := strings.Cut(tree.AsText(name), "/")
+func (c *Compiled) foreignNetwork(name string) bool {
+	namespace, _, qualified := strings.Cut(name, "/")
 	return qualified && (c.Cluster() || namespace != c.Namespace)
 }
 
@@ -93,6 +127,9 @@ func overlaps(p, pattern provenance.Path) bool {
 			continue
 		}
 		prefix, every := strings.CutSuffix(pattern[i].Name, "*")
+		if pattern[i].Name == "*/*" && strings.Contains(p[i].Name, "/") {
+			continue
+		}
 		if p[i] != pattern[i] && !(every && strings.HasPrefix(p[i].Name, prefix)) {
 			return false
 		}

@@ -32,7 +32,19 @@ func TestSensitive(t *testing.T) {
 		"{spec: {template: {spec: {networks: [{name: a, multus: {networkName: shop/net}}]}}}}":                                                                               nil,
 		"{spec: {template: {spec: {networks: [{name: a, multus: {networkName: other/net}}]}}}}":                                                                              {"spec.template.spec.networks[a].multus.networkName"},
 		"{spec: {dataVolumeTemplates: [{metadata: {name: d}, spec: {source: {http: {url: u, secretExtraHeaders: [s]}}}}]}}":                                                  {"spec.dataVolumeTemplates[d].spec.source.http.secretExtraHeaders"},
-		"{spec: {instancetype: {name: x}}}": {"spec.instancetype.name"},
+		"{spec: {instancetype: {name: x}}}":                                                                                                              {"spec.instancetype.name"},
+		"{spec: {preference: {name: x}}}":                                                                                                                nil,
+		"{spec: {preference: {name: x, kind: VirtualMachineClusterPreference}}}":                                                                         nil,
+		"{spec: {preference: {name: x, kind: virtualmachinepreferences}}}":                                                                               {"spec.preference.kind"},
+		"{spec: {template: {spec: {domain: {firmware: {serial: 'ds=nocloud;s=http://example.com/'}}}}}}":                                                 {"spec.template.spec.domain.firmware.serial"},
+		"{spec: {template: {spec: {domain: {firmware: {serial: {$cel: object.metadata.name}}}}}}}":                                                       {"spec.template.spec.domain.firmware.serial"},
+		"{spec: {template: {spec: {domain: {resources: {requests: {memory: 1Gi, hugepages-2Mi: 2Mi}, limits: {example.com/gpu: 1}}}}}}}":                 {`spec.template.spec.domain.resources.limits["example.com/gpu"]`},
+		"{spec: {template: {metadata: {annotations: {sidecar.istio.io/inject: 'false', sidecar.istio.io/proxyImage: x}}}}}":                              {`spec.template.metadata.annotations["sidecar.istio.io/proxyImage"]`},
+		"{spec: {template: {metadata: {labels: {azure.workload.identity/use: 'true', app: x}}}}}":                                                        {`spec.template.metadata.labels["azure.workload.identity/use"]`},
+		"{spec: {dataVolumeTemplates: [{metadata: {name: d, annotations: {k8s.v1.cni.cncf.io/networks: a/b, note: x}}, spec: {priorityClassName: p}}]}}": {"spec.dataVolumeTemplates[d].spec.priorityClassName", `spec.dataVolumeTemplates[d].metadata.annotations["k8s.v1.cni.cncf.io/networks"]`},
+		"{spec: {dataVolumeTemplates: [{metadata: {name: d}, spec: {source: {pvc: {namespace: shop, name: x}}}}]}}":                                      nil,
+		"{spec: {dataVolumeTemplates: [{metadata: {name: d}, spec: {source: {pvc: {namespace: other, name: x}}}}]}}":                                     {"spec.dataVolumeTemplates[d].spec.source.pvc.namespace"},
+		"{spec: {dataVolumeTemplates: [{metadata: {name: d}, spec: {source: {snapshot: {namespace: other, name: x}}}}]}}":                                {"spec.dataVolumeTemplates[d].spec.source.snapshot.namespace"},
 		"{spec: {template: {spec: {domain: {devices: {gpus: [{name: g, deviceName: x}]}}}}}}": {
 			"spec.template.spec.domain.devices.gpus[g].name", "spec.template.spec.domain.devices.gpus[g].deviceName",
 		},
@@ -63,7 +75,7 @@ func TestSensitive(t *testing.T) {
 	} {
 		for _, layer := range []string{"defaults", "overrides"} {
 			for _, more := range []string{"", "applyAt: Launch\n", "mode: Audit\n"} {
-				if more == "applyAt: Launch\n" && (strings.Contains(part, "dataVolumeTemplates") || strings.Contains(part, "instancetype")) {
+				if more == "applyAt: Launch\n" && (strings.Contains(part, "dataVolumeTemplates") || strings.Contains(part, "instancetype") || strings.Contains(part, "preference")) {
 					continue // which no instance has
 				}
 				got := presettest.Namespaced("shop", "p", more+layer+": "+part)

@@ -68,7 +68,8 @@ func (c FormatChooser) Choose(ctx context.Context) (name, problem string, err er
 		if err != nil || lacks == "" {
 			return name, "", err
 		}
-		missing = append(missing, format.Kind.Kind+" of "+format.Kind.GroupVersion().String())
+		preferred := format.InEachVersion()[0].Kind
+		missing = append(missing, preferred.Kind+" of "+preferred.GroupVersion().String())
 	}
 	return "", "this cluster does not serve " + strings.Join(missing, " or "), nil
 }

@@ -277,8 +277,11 @@ func (o *templateGenerate) template(vm *unstructured.Unstructured) (*unstructure
 	if !known {
 		return nil, nil, errors.New("--format: Required value")
 	}
-	name := cmp.Or(vm.GetName(), strings.TrimRight(vm.GetGenerateName(), "-."))
-	template, err := f.Encode(b, format.Meta{Name: o.templateName(name), Namespace: cmp.Or(o.namespace, vm.GetNamespace()), Labels: o.labels})
+	name := o.templateName(cmp.Or(vm.GetName(), strings.TrimRight(vm.GetGenerateName(), "-.")))
+	if err := invalidName("--name", name, validation.IsDNS1123Subdomain); err != nil {
+		return nil, nil, err
+	}
+	template, err := f.Encode(b, format.Meta{Name: name, Namespace: cmp.Or(o.namespace, vm.GetNamespace()), Labels: o.labels})
 	if err != nil {
 		return nil, nil, err
 	}

@@ -26,7 +26,9 @@ const (
 	Integer Type = "integer"
 	Number  Type = "number"
 	Boolean Type = "boolean"
-	Object  Type = "object"
+	// Quantity is a number that may also be a text such as 500m.
+	Quantity Type = "quantity"
+	Object   Type = "object"
 )
 
 // A Class is the role of a parameter.

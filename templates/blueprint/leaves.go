@@ -43,7 +43,7 @@ func (s *site) text() string {
 // as values.
 func collect(d *draft) error {
 	v := visitor{key: d.noteKey, scalar: func(at path, value any) error {
-		s := &site{at: at, value: value, kind: typeOf(value)}
+		s := &site{at: at, value: value, kind: typeOf(at, value)}
 		if isLeaf(s) {
 			s.class = Value
 		}
@@ -96,7 +96,11 @@ func isLarge(value any) bool {
 	return ok && (n > MaxExact || n < -MaxExact)
 }
 
-func typeOf(value any) Type {
+func typeOf(at path, value any) Type {
+	_, isText := value.(string)
+	if n := len(at); n > 3 && at[n-3].key == "resources" && !isText { // resources.requests.cpu
+		return Quantity
+	}
 	switch value.(type) {
 	case int64:
 		return Integer

@@ -39,13 +39,13 @@ func name(d *draft) error {
 	}
 	distinguish(leaves)
 	taken := d.reserved
-	natural := map[string]bool{}
+	natural, next := map[string]bool{}, map[string]int{}
 	for _, s := range leaves {
 		s.name = joined(s.parts, false)
 		natural[s.name] = true
 	}
 	for _, s := range leaves {
-		s.name = free(s.name, taken, natural)
+		s.name = free(s.name, taken, natural, next)
 	}
 	d.nameOthers(taken)
 	return nil
@@ -57,7 +57,7 @@ func (d *draft) nameOthers(taken map[string]bool) {
 		switch s.class {
 		case Generated:
 			if suffix == "" {
-				suffix = free(suffixName, taken, nil)
+				suffix = free(suffixName, taken, nil, map[string]int{})
 			}
 			s.name = suffix
 		case Literal:
@@ -66,11 +66,12 @@ func (d *draft) nameOthers(taken map[string]bool) {
 	}
 }
 
-// free returns an unused name: the name itself, or the name with the lowest number.
-func free(name string, taken, natural map[string]bool) string {
+// free returns an unused name: the name itself, or the name with the lowest number. Next has the
+// lowest number that may be unused, by name.
+func free(name string, taken, natural map[string]bool, next map[string]int) string {
 	found := name
-	for n := 2; taken[found] || found != name && natural[found]; n++ {
-		found = name + "_" + strconv.Itoa(n)
+	for n := max(2, next[name]); taken[found] || found != name && natural[found]; n++ {
+		found, next[name] = name+"_"+strconv.Itoa(n), n+1
 	}
 	taken[found] = true
 	return found

@@ -25,6 +25,8 @@ var wholeObjects = []string{
 var objectAnnotations = []string{
 	"kubevirt.io/latest-observed-api-version",
 	"kubevirt.io/storage-observed-api-version",
+	"argocd.argoproj.io/tracking-id", "meta.helm.sh/release-name", "meta.helm.sh/release-namespace",
+	"kubemacpool.io/transaction-timestamp",
 }
 
 var kubevirtVersion = regexp.MustCompile(`^kubevirt\.io/v[0-9][a-z0-9]*$`)

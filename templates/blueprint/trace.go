@@ -3,7 +3,7 @@ package blueprint
 import (
 	"encoding/base64"
 	"encoding/json"
-	"errors"
+	"fmt"
 	"slices"
 	"strings"
 )
@@ -15,7 +15,7 @@ const (
 	maxSecrets      = 100 // bounds the number of searches
 )
 
-var errTooManySecrets = errors.New("the VM has too many secrets to search its other text for copies of them")
+var errTooManySecrets = fmt.Errorf("the VM has more than %d different secrets, too many to search its other text for copies of them: remove some, such as cloud-init data or headers with credentials", maxSecrets)
 
 // A SecretFinder finds copies of secrets in text: the secret as it is, as a JSON string has it, or
 // in base64 with either alphabet, also as a part of longer base64. White space does not count,

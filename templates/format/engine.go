@@ -194,6 +194,9 @@ func (d *document) openshift(given map[string]string) (r result, err error) {
 func (d *document) template(given map[string]string) (*templatev1.Template, error) {
 	t := &templatev1.Template{Message: d.Message}
 	for _, p := range d.Parameters {
+		if err := p.checkLength(); err != nil {
+			return nil, err
+		}
 		q := templatev1.Parameter{Name: p.Name, Value: p.Value, Generate: p.Generate, From: p.From, Required: p.Required}
 		if value, ok := given[p.Name]; ok {
 			q.Value, q.Generate = value, ""
@@ -211,6 +214,17 @@ func (d *document) template(given map[string]string) (*templatev1.Template, erro
 	return t, nil
 }
 
+// maxFrom is the length of an expression for generated values. Each part of it may give 255
+// characters.
+const maxFrom = 1_000
+
+func (p parameter) checkLength() error {
+	if len(p.From) > maxFrom {
+		return fmt.Errorf("parameter %s: from has %d characters; at most %d are supported", p.Name, len(p.From), maxFrom)
+	}
+	return nil
+}
+
 // expressions returns the generator of values from expressions. They need not be secret.
 func expressions() generator.Generator {
 	return generator.NewExpressionValueGenerator(rand.New(rand.NewSource(rand.Int63())))
@@ -220,6 +234,9 @@ func expressions() generator.Generator {
 func generate(p parameter) (value string, err error) {
 	if p.Generate != "expression" {
 		return "", fmt.Errorf("cannot generate a value for parameter %s: unsupported generator %q: use \"expression\"", p.Name, p.Generate)
+	}
+	if err := p.checkLength(); err != nil {
+		return "", err
 	}
 	invalid := fmt.Errorf("cannot generate a value for parameter %s: invalid expression", p.Name)
 	defer func() {

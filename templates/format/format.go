@@ -77,7 +77,7 @@ type TooLarge struct{ Bytes, Most int }
 
 // Error gives both sizes.
 func (e *TooLarge) Error() string {
-	return fmt.Sprintf("the template has %d bytes; at most %d can be stored", e.Bytes, e.Most)
+	return fmt.Sprintf("the template has %d bytes; at most %d can be stored: shorten long values of the VM, or remove fields", e.Bytes, e.Most)
 }
 
 // Encode returns the template of a blueprint. The same blueprint and metadata give the same bytes.
