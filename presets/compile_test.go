@@ -54,6 +54,7 @@ remove: ["spec.template.spec.domain.cpu"]`, []string{"spec.defaults.spec.templat
 		"OwnerReferences":    {"", "defaults: {metadata: {ownerReferences: [{name: x}]}}", []string{"metadata.ownerReferences", "labels and annotations"}},
 		"Finalizers":         {"", "defaults: {spec: {template: {metadata: {finalizers: [x]}}}}", []string{"template.metadata.finalizers"}},
 		"ReservedAnnotation": {"", "defaults: {metadata: {annotations: {virtwright.dev/exclude: \"*\"}}}", []string{"virtwright.dev/ are reserved"}},
+		"LastApplied":        {"", "overrides: {metadata: {annotations: {kubectl.kubernetes.io/last-applied-configuration: x}}}", []string{"kubectl apply keeps in it what it applied"}},
 		"Hooks":              {"", "defaults: {spec: {template: {metadata: {annotations: {hooks.kubevirt.io/hookSidecars: x}}}}}", []string{"hooks.kubevirt.io/ are reserved"}},
 		"ReservedLabel":      {"", "overrides: {spec: {template: {metadata: {labels: {kubevirt.io/nodeName: x}}}}}", []string{"KubeVirt reserves this key"}},
 		"RemoveAnnotations":  {"", `remove: ["metadata.annotations"]`, []string{"name the key"}},

@@ -73,7 +73,7 @@ var harmless = []harmlessValue{
 func (c *Compiled) hasNamespace(name string) bool { return c.Cluster() || c.Namespace == name }
 
 // resources are the devices of the node among resources. Their names have a slash.
-func resources(name string) provenance.Path { return paths("domain.resources."+name)[0].Field("*/*") }
+func resources(name string) provenance.Path { return paths("domain.resources." + name)[0].Field("*/*") }
 
 // dataVolume is a field of every template of a DataVolume.
 func dataVolume(names ...string) provenance.Path {

@@ -302,7 +302,7 @@ func TestSanitized(t *testing.T) {
 	vm["status"] = fields{"ready": true}
 	vm["metadata"] = fields{"name": "vm", "uid": "u", "labels": fields{"a": "b"}, "annotations": fields{
 		"kubectl.kubernetes.io/last-applied-configuration": "{}", "virtwright.dev/generate-template": "t", "virtwright.dev/provenance": "p",
-		"virtwright.dev/presets": "kept", "restore.kubevirt.io/x": "x", "vm.kubevirt.io/validations": "kept",
+		"virtwright.dev/presets": "kept", "restore.kubevirt.io/x": "x", "argocd.argoproj.io/tracking-id": "a", "meta.helm.sh/release-name": "r", "vm.kubevirt.io/validations": "kept",
 	}}
 	spec := vm["spec"].(map[string]any)
 	spec["instancetype"] = fields{"name": "i", "revisionName": "r"}

@@ -71,6 +71,11 @@ func TestNames(t *testing.T) {
 			spec:   fields{"nodeSelector": fields{"a.b/c": "1", "a-b/c": "2"}},
 			want:   []string{"NODE_SELECTOR_A_B_C", "NODE_SELECTOR_A_B_C_2"},
 		},
+		"taken and equal": {
+			reason: "a number that is taken is skipped, and later names continue after it",
+			spec:   fields{"nodeSelector": fields{"a": "1", "a.b": "2", "a-b": "3", "a_b": "4", "a_b_3": "5"}},
+			want:   []string{"NODE_SELECTOR_A", "NODE_SELECTOR_A_B", "NODE_SELECTOR_A_B_2", "NODE_SELECTOR_A_B_4", "NODE_SELECTOR_A_B_3"},
+		},
 		"mentioned": {
 			reason: "an engine would replace a name in a key",
 			spec:   fields{"domain": at("memory.guest", "1Gi"), "nodeSelector": fields{"${MEMORY_GUEST}": "x"}},
@@ -96,5 +101,15 @@ func TestNames(t *testing.T) {
 				t.Errorf("%s: -want, +got:\n%s", c.reason, diff)
 			}
 		})
+	}
+}
+
+// TestQuantities: a resource that is a number may become a text such as 500m.
+func TestQuantities(t *testing.T) {
+	for value, want := range map[any]Type{int64(1): Quantity, 0.5: Quantity, "1": String} {
+		b, err := FromVM(vmOf(at("domain.resources.requests.cpu", value)), Options{})
+		if err != nil || b.Parameters[0].Type != want {
+			t.Errorf("%v: got %v, %v, want %s", value, b, err, want)
+		}
 	}
 }

@@ -11,7 +11,6 @@ import (
 
 	"k8s.io/apimachinery/pkg/util/validation"
 
-	"github.com/virtwright/virtwright/presets/tree"
 	"github.com/virtwright/virtwright/templates/blueprint"
 )
 
@@ -228,8 +227,6 @@ func typeMismatch(text string, want blueprint.Type) string {
 		return "is beyond the integers that a parameter can hold exactly (" + strconv.Itoa(blueprint.MaxExact) + ")"
 	case want == blueprint.Number && kind != "a number":
 		return "is not a number"
-	case want == blueprint.Quantity && !isQuantity(text):
-		return "is not a quantity such as 2, 500m or 4Gi"
 	case want == blueprint.Boolean && kind != "a boolean":
 		return "is not true or false"
 	case want == blueprint.Object && kind != "an object":
@@ -238,11 +235,6 @@ func typeMismatch(text string, want blueprint.Type) string {
 		return "is not a JSON list"
 	}
 	return ""
-}
-
-func isQuantity(text string) bool {
-	_, err := tree.ParseQuantity(text)
-	return err == nil
 }
 
 var (
