@@ -171,7 +171,7 @@ func reservedMetadata(p provenance.Path, named bool) string {
 	case slices.Contains(reservedLabels, key):
 		return "KubeVirt reserves this key"
 	case key == corev1.LastAppliedConfigAnnotation:
-		return "kubectl apply keeps in it what it applied, and removes what is missing in a manifest"
+		return "kubectl apply keeps in it what it applied, and removes fields that the next manifest lacks"
 	}
 	for _, prefix := range reservedPrefixes {
 		if strings.HasPrefix(key, prefix) {

@@ -242,8 +242,7 @@ func (c *computation) hasFailed(f *fieldNode) bool {
 
 // substitute returns f, moved to p, with the results of computed leaves; nil if it is empty.
 func (c *computation) substitute(l *layer, f *fieldNode, p provenance.Path) *fieldNode {
-	isMoved := !p.Equal(f.path)
-	if !f.computes && !isMoved {
+	if !f.computes && p.Equal(f.path) {
 		return f
 	}
 	out := f.moved(p)
@@ -253,11 +252,7 @@ func (c *computation) substitute(l *layer, f *fieldNode, p provenance.Path) *fie
 	out.children, out.unkeyed = nil, nil
 	for _, kid := range f.children {
 		if kid.segment.Kind != provenance.Element || !c.hasFailed(kid) {
-			at := kid.path
-			if isMoved {
-				at = p.With(kid.segment)
-			}
-			out.add(c.substitute(l, kid, at))
+			out.add(c.substitute(l, kid, out.pathOf(kid)))
 		}
 	}
 	for _, kid := range f.unkeyed {
@@ -267,6 +262,14 @@ func (c *computation) substitute(l *layer, f *fieldNode, p provenance.Path) *fie
 		return nil
 	}
 	return out
+}
+
+// pathOf returns the path of a child of f, or of a node that f is a copy of.
+func (f *fieldNode) pathOf(child *fieldNode) provenance.Path {
+	if f.path.Equal(child.path[:len(child.path)-1]) {
+		return child.path
+	}
+	return f.path.With(child.segment)
 }
 
 func (c *computation) substituteLeaf(f *fieldNode) *fieldNode {

@@ -47,9 +47,9 @@ func (c *Compiler) Compile(text, want string, types ...*cel.Type) (Expression, e
 	if t := checked.OutputType(); !slices.ContainsFunc(append(types, cel.DynType), t.IsExactType) {
 		return Expression{}, fmt.Errorf("%s, but is of type %s", want, t)
 	}
-	steps, computesPattern := patternsOf(checked.NativeRep().Expr())
-	if steps > maxPattern {
-		return Expression{}, fmt.Errorf("its regular expressions must have at most %d steps, but have %d with their repetitions and variables expanded", maxPattern, steps)
+	computesPattern, err := checkPatterns(checked.NativeRep().Expr())
+	if err != nil {
+		return Expression{}, err
 	}
 	estimate, err := parsed.env.EstimateCost(checked, &library.CostEstimator{SizeEstimator: vmSizes{}})
 	if err != nil {
@@ -64,17 +64,22 @@ func (c *Compiler) Compile(text, want string, types ...*cel.Type) (Expression, e
 		out.program, out.cost = plain, max(estimate.Max, 1)
 		return out, nil
 	}
+	out.program, err = out.limitedProgram(parsed.env, checked, computesPattern)
+	return out, err
+}
+
+// limitedProgram returns a program that tracks its cost, within the limits.
+func (x Expression) limitedProgram(env *cel.Env, checked *cel.Ast, computesPattern bool) (cel.Program, error) {
 	limit, err := limitCalls()
 	if err != nil {
-		return Expression{}, fmt.Errorf("cannot set up CEL: %w", err)
+		return nil, fmt.Errorf("cannot set up CEL: %w", err)
 	}
 	cost := &runtimeCost{compilesPatterns: computesPattern}
 	options := []cel.ProgramOption{cel.InterruptCheckFrequency(celconfig.CheckFrequency), cel.CostTracking(cost), cel.CustomDecorator(limit)}
-	if out.isConstant() {
+	if x.isConstant() {
 		options = append(options, cel.CostLimit(constantCost))
 	}
-	out.program, err = parsed.env.Program(checked, options...)
-	return out, err
+	return env.Program(checked, options...)
 }
 
 // A parsedExpression has all variables inlined, and is within the limits.
@@ -160,8 +165,10 @@ func nodesOf(parsed *cel.Ast) int {
 	return nodes
 }
 
-// patternsOf returns the steps of all literal regular expressions, and whether one is no literal.
-func patternsOf(e ast.Expr) (steps int, computed bool) {
+// checkPatterns limits the steps of all literal regular expressions, and reports whether others are
+// computed.
+func checkPatterns(e ast.Expr) (computed bool, err error) {
+	steps := 0
 	ast.PostOrderVisit(e, ast.NewExprVisitor(func(e ast.Expr) {
 		if e.Kind() != ast.CallKind || !slices.Contains(matchers, e.AsCall().FunctionName()) {
 			return
@@ -171,11 +178,13 @@ func patternsOf(e ast.Expr) (steps int, computed bool) {
 		if !call.IsMemberFunction() {
 			pattern = call.Args()[1]
 		}
-		if steps += patternSize(textOf(pattern)); pattern.Kind() != ast.LiteralKind {
-			computed = true
-		}
+		steps += patternSize(textOf(pattern))
+		computed = computed || pattern.Kind() != ast.LiteralKind
 	}))
-	return steps, computed
+	if steps > maxPattern {
+		return computed, fmt.Errorf("its regular expressions must have at most %d steps, but have %d with their repetitions and variables expanded", maxPattern, steps)
+	}
+	return computed, nil
 }
 
 // matchers are the functions of CEL that compile a regular expression.

@@ -19,7 +19,7 @@ func TestLimits(t *testing.T) {
 	for name, row := range map[string]struct{ expression, problem string }{
 		"replaced text grows":            {`["aaaaaaaaaa"]` + strings.Repeat(`.map(s, s.replace("a", "aaaaaaaaaa"))`, 9) + `.size() > 0`, longText},
 		"formatted text grows":           {`["a"]` + strings.Repeat(`.map(s, "%s%s%s%s%s%s%s%s".format([s,s,s,s,s,s,s,s]))`, 8) + `.size() > 0`, cancelled},
-		"formatted nested lists":         {`object.n > 0 && [[1]]` + strings.Repeat(`.map(l, [l, l])`, 14) + `.exists(l, "%s".format([[l, l, l, l, l, l, l, l, l, l, l, l, l, l, l, l]]) == "")`, longText},
+		"formatted nested lists":         {`object.n > 0 && [[1]]` + strings.Repeat(`.map(l, [l, l])`, 14) + `.exists(l, "%s".format([[` + strings.Repeat("l, ", 15) + `l]]) == "")`, longText},
 		"joined text":                    {`lists.range(1500).map(i, "a").join("` + strings.Repeat("x", 600) + `").size() > 0`, longText},
 		"quoted text doubles":            {`["\\"]` + strings.Repeat(`.map(s, strings.quote(s))`, 24) + `.size() > 0`, longText},
 		"nested lists are equal":         {`[[1]]` + strings.Repeat(`.map(l, [l, l])`, 24) + `.exists(l, l == l)`, cancelled},
