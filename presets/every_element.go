@@ -140,6 +140,7 @@ func (s forEvery) elementsOf(list, forAll *fieldNode) {
 
 // merge adds a child to f. If f has that child, it adds what that child lacks.
 func (f *fieldNode) merge(kid *fieldNode) {
+	f.computes = f.computes || kid.computes
 	i := slices.IndexFunc(f.children, func(own *fieldNode) bool { return own.segment == kid.segment })
 	switch {
 	case i < 0 && !slices.ContainsFunc(f.children, func(own *fieldNode) bool { return slices.Contains(kid.alternatives, own.segment.Name) }):

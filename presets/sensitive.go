@@ -25,9 +25,10 @@ var sensitiveFields = slices.Concat(paths(
 	"livenessProbe.exec", "readinessProbe.exec",
 	"livenessProbe.httpGet.host", "readinessProbe.httpGet.host", "livenessProbe.tcpSocket.host", "readinessProbe.tcpSocket.host",
 ), networkNames, []provenance.Path{
-	provenance.Of("spec", "instancetype"), provenance.Of("spec", "preference", "kind"),
+	provenance.Of("spec", "instancetype"), provenance.Of("spec", "preference", "kind"), provenance.Of("spec", "preference", "inferFromVolume"),
 	dataVolume("spec", "priorityClassName"), dataVolume("spec", "source", "pvc", "namespace"), dataVolume("spec", "source", "snapshot", "namespace"),
 	dataVolume("metadata", "annotations", "k8s.v1.cni.cncf.io/*"), dataVolume("metadata", "annotations", "v1.multus-cni.io/*"),
+	dataVolume("metadata", "annotations", "cdi.kubevirt.io/storage.*"),
 	resources("requests"), resources("limits"),
 	vmschema.TemplateLabels.Field("azure.workload.identity/*"),
 	vmAnnotations.Field("kubevirt.io/ignitiondata"), vmschema.TemplateAnnotations.Field("kubevirt.io/ignitiondata"),
@@ -42,7 +43,7 @@ func podAnnotations() (out []provenance.Path) {
 		"container.apparmor.security.beta.kubernetes.io/", "seccomp.security.alpha.kubernetes.io/", "container.seccomp.security.alpha.kubernetes.io/",
 		"io.kubernetes.cri-o.", "io.katacontainers.", "openshift.io/required-scc",
 		"pre.hook.backup.velero.io/", "post.hook.backup.velero.io/", "vault.hashicorp.com/", "iam.amazonaws.com/",
-		"sidecar.istio.io/proxyImage", "sidecar.istio.io/userVolume", "sidecar.istio.io/bootstrapOverride", "inject.istio.io/", "proxy.istio.io/",
+		"azure.workload.identity/", "sidecar.istio.io/proxyImage", "sidecar.istio.io/userVolume", "sidecar.istio.io/bootstrapOverride", "inject.istio.io/", "proxy.istio.io/",
 		"config.linkerd.io/", "dapr.io/", "consul.hashicorp.com/", "sidecar.opentelemetry.io/", "instrumentation.opentelemetry.io/",
 	} {
 		out = append(out, vmschema.TemplateAnnotations.Field(prefix+"*"))
@@ -65,9 +66,13 @@ var harmless = []harmlessValue{
 	{provenance.Of("spec", "preference", "kind"), func(_ *Compiled, kind string) bool {
 		return strings.Contains(matcherKinds["preference"][strings.ToLower(kind)], "Cluster")
 	}},
+	{dataVolume("metadata", "annotations", "cdi.kubevirt.io/storage.bind.immediate.requested"), always},
+	{dataVolume("metadata", "annotations", "cdi.kubevirt.io/storage.deleteAfterCompletion"), always},
 	{dataVolume("spec", "source", "pvc", "namespace"), (*Compiled).hasNamespace},
 	{dataVolume("spec", "source", "snapshot", "namespace"), (*Compiled).hasNamespace},
 }
+
+func always(*Compiled, string) bool { return true }
 
 // hasNamespace reports whether the preset acts on VMs of the namespace.
 func (c *Compiled) hasNamespace(name string) bool { return c.Cluster() || c.Namespace == name }

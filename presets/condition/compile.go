@@ -47,7 +47,7 @@ func (c *Compiler) Compile(text, want string, types ...*cel.Type) (Expression, e
 	if t := checked.OutputType(); !slices.ContainsFunc(append(types, cel.DynType), t.IsExactType) {
 		return Expression{}, fmt.Errorf("%s, but is of type %s", want, t)
 	}
-	computesPattern, err := checkPatterns(checked.NativeRep().Expr())
+	hasPatterns, err := checkPatterns(checked.NativeRep().Expr())
 	if err != nil {
 		return Expression{}, err
 	}
@@ -60,22 +60,21 @@ func (c *Compiler) Compile(text, want string, types ...*cel.Type) (Expression, e
 			"use fewer nested loops", ratio(estimate.Max), assumedItems)
 	}
 	out := Expression{Text: withVariables(text, parsed.uses), most: estimate.Max, syntax: checked.NativeRep().Expr(), origins: parsed.origins}
-	if plain, ok := plainProgram(checked); ok && estimate.Max <= untrackedCost && !computesPattern {
+	if plain, ok := plainProgram(checked); ok && estimate.Max <= untrackedCost && !hasPatterns {
 		out.program, out.cost = plain, max(estimate.Max, 1)
 		return out, nil
 	}
-	out.program, err = out.limitedProgram(parsed.env, checked, computesPattern)
+	out.program, err = out.limitedProgram(parsed.env, checked)
 	return out, err
 }
 
 // limitedProgram returns a program that tracks its cost, within the limits.
-func (x Expression) limitedProgram(env *cel.Env, checked *cel.Ast, computesPattern bool) (cel.Program, error) {
+func (x Expression) limitedProgram(env *cel.Env, checked *cel.Ast) (cel.Program, error) {
 	limit, err := limitCalls()
 	if err != nil {
 		return nil, fmt.Errorf("cannot set up CEL: %w", err)
 	}
-	cost := &runtimeCost{compilesPatterns: computesPattern}
-	options := []cel.ProgramOption{cel.InterruptCheckFrequency(celconfig.CheckFrequency), cel.CostTracking(cost), cel.CustomDecorator(limit)}
+	options := []cel.ProgramOption{cel.InterruptCheckFrequency(celconfig.CheckFrequency), cel.CostTracking(&runtimeCost{}), cel.CustomDecorator(limit)}
 	if x.isConstant() {
 		options = append(options, cel.CostLimit(constantCost))
 	}
@@ -165,26 +164,23 @@ func nodesOf(parsed *cel.Ast) int {
 	return nodes
 }
 
-// checkPatterns limits the steps of all literal regular expressions, and reports whether others are
-// computed.
-func checkPatterns(e ast.Expr) (computed bool, err error) {
+// checkPatterns limits the steps of all literal regular expressions, and reports whether there are
+// any regular expressions.
+func checkPatterns(e ast.Expr) (found bool, err error) {
 	steps := 0
 	ast.PostOrderVisit(e, ast.NewExprVisitor(func(e ast.Expr) {
-		if e.Kind() != ast.CallKind || !slices.Contains(matchers, e.AsCall().FunctionName()) {
-			return
+		if e.Kind() == ast.CallKind && slices.Contains(matchers, e.AsCall().FunctionName()) {
+			args := e.AsCall().Args()
+			if !e.AsCall().IsMemberFunction() {
+				args = args[1:]
+			}
+			found, steps = true, steps+patternSize(textOf(args[0]))
 		}
-		call := e.AsCall()
-		pattern := call.Args()[0]
-		if !call.IsMemberFunction() {
-			pattern = call.Args()[1]
-		}
-		steps += patternSize(textOf(pattern))
-		computed = computed || pattern.Kind() != ast.LiteralKind
 	}))
 	if steps > maxPattern {
-		return computed, fmt.Errorf("its regular expressions must have at most %d steps, but have %d with their repetitions and variables expanded", maxPattern, steps)
+		return found, fmt.Errorf("its regular expressions must have at most %d steps, but have %d with their repetitions and variables expanded", maxPattern, steps)
 	}
-	return computed, nil
+	return found, nil
 }
 
 // matchers are the functions of CEL that compile a regular expression.

@@ -3,6 +3,8 @@ package condition
 import (
 	"fmt"
 	"iter"
+	"net/url"
+	"slices"
 	"strings"
 	"sync"
 
@@ -19,11 +21,12 @@ import (
 // The limits of what an expression makes. CEL's cost is charged after a call, which alone could
 // take all memory.
 const (
-	maxText     = 256 << 10 // bytes of text; all annotations of an object have as many
-	maxItems    = 4 << 10   // items of a list, with those of lists in it
-	maxPattern  = maxNodes * patternSteps
-	weighedText = 64 // bytes of text that count as one value
-	costOfValue = 4  // in a list or map
+	maxText     = 256 << 10               // bytes of text; all annotations of an object have as many
+	maxItems    = 4 << 10                 // items of a list, with those of lists in it
+	maxPattern  = maxNodes * patternSteps // steps
+	weighedText = 64                      // bytes of text that count as one value
+	costOfValue = 4                       // in a list or map
+	charge      = 8                       // bytes of text that a call reads and may copy, for one unit of cost
 )
 
 // limits say before a call why it would make or take too much; nil if it does not. The receiver of
@@ -32,7 +35,7 @@ var limits = map[string]func(args []ref.Val) error{
 	"replace":         limitReplaced,
 	"join":            limitText,
 	"format":          limitText,
-	"split":           limitText,
+	"split":           limitSplit,
 	"strings.quote":   limitText,
 	"flatten":         limitItems,
 	"distinct":        limitItems,
@@ -47,16 +50,30 @@ var limits = map[string]func(args []ref.Val) error{
 	},
 	"quantity":   limitQuantity,
 	"isQuantity": limitQuantity,
-
-	"matches": limitPattern,
-	"find":    limitPattern,
-	"findAll": limitPattern,
 }
 
 func limitReplaced(args []ref.Val) error {
 	text, old, by := string(textIn(args[0])), string(textIn(args[1])), string(textIn(args[2]))
-	if size := len(text) + strings.Count(text, old)*max(0, len(by)-len(old)); size > maxText {
+	if len(by) <= len(old) {
+		return nil
+	}
+	n := strings.Count(text, old)
+	if most, ok := args[len(args)-1].(types.Int); ok && most >= 0 {
+		n = min(n, int(min(most, maxText)))
+	}
+	if size := len(text) + n*(len(by)-len(old)); size > maxText {
 		return fmt.Errorf("the text would have %d bytes, more than %d", size, maxText)
+	}
+	return nil
+}
+
+func limitSplit(args []ref.Val) error {
+	n := strings.Count(string(textIn(args[0])), string(textIn(args[1])))
+	if most, ok := args[len(args)-1].(types.Int); ok && most >= 0 {
+		n = min(n, int(min(most, maxText)))
+	}
+	if n > maxItems {
+		return errManyItems
 	}
 	return nil
 }
@@ -121,10 +138,12 @@ func sizeOf(list traits.Lister) int {
 	return int(n)
 }
 
+var errManyItems = fmt.Errorf("the list has more than %d items, with those of lists in it", maxItems)
+
 func limitItems(args []ref.Val) error {
 	for _, arg := range args {
 		if weight(arg, maxItems+1) > maxItems {
-			return fmt.Errorf("the list has more than %d items, with those of lists in it", maxItems)
+			return errManyItems
 		}
 	}
 	return nil
@@ -149,13 +168,6 @@ func limitQuantity(args []ref.Val) error {
 	return nil
 }
 
-func limitPattern(args []ref.Val) error {
-	if pattern := string(textIn(args[1])); len(pattern) > maxExpressionBytes || patternSize(pattern) > maxPattern {
-		return fmt.Errorf("the regular expression is too large: its repetitions together have more than %d steps", maxPattern)
-	}
-	return nil
-}
-
 // limitCalls returns a decorator of programs that checks the limits of each call.
 var limitCalls = sync.OnceValues(func() (interpreter.InterpretableDecorator, error) {
 	env, err := policyEnv()
@@ -174,6 +186,9 @@ var limitCalls = sync.OnceValues(func() (interpreter.InterpretableDecorator, err
 	}
 	return func(i interpreter.Interpretable) (interpreter.Interpretable, error) {
 		call, ok := i.(interpreter.InterpretableCall)
+		if ok && slices.Contains(matchers, call.Function()) {
+			return limitMatch(call)
+		}
 		if !ok || limits[call.Function()] == nil {
 			return i, nil
 		}
@@ -200,32 +215,69 @@ func limited(f *functions.Overload, limit func([]ref.Val) error) functions.Funct
 	}
 }
 
-// A runtimeCost is the cost of the API server's policies, and that of nested values, of texts that
-// functions make, and of patterns that are no literals.
-type runtimeCost struct {
-	library.CostEstimator
+// extraCosts are added to the costs of calls, by function.
+var extraCosts = map[string]func(args []ref.Val, result ref.Val) int{
+	"_+_": func(args []ref.Val, _ ref.Val) int { return nestedCost(args[1]) }, // map and filter add each item so
 
-	compilesPatterns bool
+	"_==_":                    costOfArguments,
+	"_!=_":                    costOfArguments,
+	"@in":                     costOfArguments,
+	"indexOf":                 costOfArguments,
+	"lastIndexOf":             costOfArguments,
+	"includes":                costOfArguments,
+	"flatten":                 costOfArguments,
+	"distinct":                costOfArguments,
+	"sets.contains":           costOfArguments,
+	"sets.equivalent":         costOfArguments,
+	"sets.intersects":         costOfArguments,
+	"optional.of":             costOfArguments,
+	"optional.ofNonZeroValue": costOfArguments,
+	"cel.@mapInsert":          costOfArguments,
+
+	"replace":       func(_ []ref.Val, result ref.Val) int { return weight(result, MaxCost) },
+	"format":        func(_ []ref.Val, result ref.Val) int { return weight(result, MaxCost) },
+	"strings.quote": func(_ []ref.Val, result ref.Val) int { return weight(result, MaxCost) },
+	"split":         func(_ []ref.Val, result ref.Val) int { return nestedCost(result) },
+
+	"charAt":   costOfText,
+	"size":     costOfText,
+	"isURL":    costOfText,
+	"url":      costOfText,
+	"bytes":    costOfText,
+	"string":   costOfText,
+	"getQuery": costOfText,
+
+	"matches": costOfMatch,
+	"find":    costOfMatch,
+	"findAll": func(args []ref.Val, result ref.Val) int { return costOfMatch(args, result) + nestedCost(result) },
 }
+
+func costOfArguments(args []ref.Val, _ ref.Val) int {
+	cost := 0
+	for _, arg := range args {
+		cost += nestedCost(arg)
+	}
+	return cost
+}
+
+// costOfText is the cost of reading the text or the URL that a function is called for.
+func costOfText(args []ref.Val, _ ref.Val) int {
+	if u, ok := args[0].Value().(*url.URL); ok {
+		return len(u.RawQuery) / charge
+	}
+	return len(textIn(args[0])) / charge
+}
+
+// A runtimeCost is the cost of the API server's policies, and that of nested values, of long texts
+// and of regular expressions.
+type runtimeCost struct{ library.CostEstimator }
 
 // CallCost returns the cost of a call; nil if it is CEL's own.
 func (c *runtimeCost) CallCost(function, overload string, args []ref.Val, result ref.Val) *uint64 {
 	cost := c.CostEstimator.CallCost(function, overload, args, result)
 	extra := 0
-	switch function {
-	case "_+_": // map and filter add each item so
-		extra = nestedCost(args[1])
-	case "_==_", "_!=_", "@in", "indexOf", "lastIndexOf", "includes", "flatten", "distinct", "sets.contains", "sets.equivalent", "sets.intersects",
-		"optional.of", "optional.ofNonZeroValue", "cel.@mapInsert":
-		for _, arg := range args {
-			extra += nestedCost(arg)
-		}
-	case "replace", "format", "strings.quote":
-		extra = weight(result, MaxCost)
-	case "matches", "find", "findAll":
-		if c.compilesPatterns {
-			extra = costOfPattern(string(textIn(args[0])), string(textIn(args[1])))
-		}
+	if more := extraCosts[function]; more != nil {
+		extra = more(args, result)
 	}
 	if extra == 0 {
 		return cost
@@ -235,14 +287,6 @@ func (c *runtimeCost) CallCost(function, overload string, args []ref.Val, result
 		total += *cost
 	}
 	return &total
-}
-
-// costOfPattern is the cost of a regular expression that is compiled for one match.
-func costOfPattern(text, pattern string) int {
-	if len(pattern) > maxExpressionBytes {
-		return MaxCost
-	}
-	return patternSize(pattern) + (1+len(text)/weighedText)*len(pattern)
 }
 
 // nestedCost is the cost of a value with others in it; 0 for other values.

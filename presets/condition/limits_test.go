@@ -15,6 +15,8 @@ func TestLimits(t *testing.T) {
 		longText  = "the text would have"
 		manyItems = "the list has more than 4096 items"
 	)
+	// 250 KB of text
+	big := `["` + strings.Repeat("a", 60) + `" + object.metadata.name]` + strings.Repeat(`.map(s, s.replace("a", "`+strings.Repeat("a", 64)+`"))`, 2)
 	vm := map[string]any{"n": int64(5000), "metadata": map[string]any{"name": "web-1", "pattern": strings.Repeat("x{1000}", 8)}}
 	for name, row := range map[string]struct{ expression, problem string }{
 		"replaced text grows":            {`["aaaaaaaaaa"]` + strings.Repeat(`.map(s, s.replace("a", "aaaaaaaaaa"))`, 9) + `.size() > 0`, longText},
@@ -30,6 +32,14 @@ func TestLimits(t *testing.T) {
 		"lists are added":                {`[[1]]` + strings.Repeat(`.map(l, l + l)`, 24) + `[0].size() > 0`, cancelled},
 		"flattened lists":                {`lists.range(3000).map(i, [i, i]).flatten().size() > 0`, manyItems},
 		"a long range":                   {`lists.range(5000).size() > 0`, "lists.range supports at most 4096, not 5000"},
+		"split text":                     {big + `.exists(s, s.split("").size() > 0)`, manyItems},
+		"all matches":                    {big + `.exists(s, s.findAll("").size() > 0)`, manyItems},
+		"a literal pattern in long text": {big + `.exists(s, s.matches(".{0,78}b"))`, "is too long for a regular expression"},
+		"many matches":                   {`lists.range(4000).all(i, "` + strings.Repeat("a", 255) + `".matches('(.{0,30}){30}b') || true)`, cancelled},
+		"characters of long text":        {big + `.exists(s, lists.range(4000).all(i, s.charAt(i) == "a"))`, cancelled},
+		"queries of long addresses":      {`[url("http://a/?" + "` + strings.Repeat("a", 64) + `".replace("a", "` + strings.Repeat("a=b&", 64) + `"))].exists(u, lists.range(4000).all(i, u.getQuery().size() > 0))`, cancelled},
+		"replacing a few is fine":        {big + `.exists(s, s.replace("a", "bb", 1) != "" && s.replace("a", "") == "web-1")`, ""},
+		"some matches are fine":          {`"a1b22".findAll("[0-9]+") == ["1", "22"] && "a1b22".findAll("[0-9]+", 1) == ["1"] && "a1".find("[0-9]") == "1"`, ""},
 		"a computed pattern":             {`"xN".matches("x{1000}x{1000}" + "x{1000}x{1000}x{1000}")`, cancelled},
 		"a pattern of the VM":            {`object.metadata.name.find(object.metadata.pattern) == ""`, "the regular expression is too large"},
 		"many computed patterns":         {`lists.range(4000).all(i, !"xN".matches("x{1000}x{1000}" + "x{1000}x{1000}"))`, cancelled},
