@@ -278,8 +278,8 @@ func (o *templateGenerate) template(vm *unstructured.Unstructured) (*unstructure
 		return nil, nil, errors.New("--format: Required value")
 	}
 	name := o.templateName(cmp.Or(vm.GetName(), strings.TrimRight(vm.GetGenerateName(), "-.")))
-	if err := invalidName("--name", name, validation.IsDNS1123Subdomain); err != nil {
-		return nil, nil, err
+	if len(name) > validation.DNS1123SubdomainMaxLength {
+		return nil, nil, fmt.Errorf("the name of the template would have %d characters, at most %d are supported: set --name", len(name), validation.DNS1123SubdomainMaxLength)
 	}
 	template, err := f.Encode(b, format.Meta{Name: name, Namespace: cmp.Or(o.namespace, vm.GetNamespace()), Labels: o.labels})
 	if err != nil {
