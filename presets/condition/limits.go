@@ -8,6 +8,7 @@ import (
 	"strings"
 	"sync"
 
+	"github.com/google/cel-go/common/ast"
 	"github.com/google/cel-go/common/functions"
 	"github.com/google/cel-go/common/types"
 	"github.com/google/cel-go/common/types/ref"
@@ -168,36 +169,59 @@ func limitQuantity(args []ref.Val) error {
 	return nil
 }
 
-// limitCalls returns a decorator of programs that checks the limits of each call.
-var limitCalls = sync.OnceValues(func() (interpreter.InterpretableDecorator, error) {
+// decorator returns a decorator of a program that checks the limits of each call and loop.
+func decorator(e ast.Expr) (interpreter.InterpretableDecorator, error) {
+	functions, err := limitedFunctions()
+	if err != nil {
+		return nil, err
+	}
+	ranges := map[int64]bool{}
+	ast.PostOrderVisit(e, ast.NewExprVisitor(func(e ast.Expr) {
+		if e.Kind() == ast.ComprehensionKind && e.AsComprehension().IterRange().Kind() != ast.ComprehensionKind { // whose range is limited
+			ranges[e.AsComprehension().IterRange().ID()] = true
+		}
+	}))
+	return func(i interpreter.Interpretable) (interpreter.Interpretable, error) {
+		i, err := limitCall(i, functions)
+		if err == nil && ranges[i.ID()] {
+			i = limitRange(i)
+		}
+		return i, err
+	}, nil
+}
+
+func limitCall(i interpreter.Interpretable, limited map[string]functions.FunctionOp) (interpreter.Interpretable, error) {
+	call, ok := i.(interpreter.InterpretableCall)
+	if ok && slices.Contains(matchers, call.Function()) {
+		return limitMatch(call)
+	}
+	if !ok || limits[call.Function()] == nil {
+		return i, nil
+	}
+	f := limited[call.OverloadID()]
+	if f == nil {
+		f = limited[call.Function()]
+	}
+	return interpreter.NewCall(call.ID(), call.Function(), call.OverloadID(), call.Args(), f), nil
+}
+
+// limitedFunctions are functions with limits, by overload; or by function, if it has one for all.
+var limitedFunctions = sync.OnceValues(func() (map[string]functions.FunctionOp, error) {
 	env, err := policyEnv()
 	if err != nil {
 		return nil, err
 	}
-	functions := map[string]functions.FunctionOp{} // by overload; or by function, if it has one for all
+	out := map[string]functions.FunctionOp{}
 	for name, limit := range limits {
 		bindings, err := env.Functions()[name].Bindings()
 		if err != nil {
 			return nil, err
 		}
 		for _, b := range bindings {
-			functions[b.Operator] = limited(b, limit)
+			out[b.Operator] = limited(b, limit)
 		}
 	}
-	return func(i interpreter.Interpretable) (interpreter.Interpretable, error) {
-		call, ok := i.(interpreter.InterpretableCall)
-		if ok && slices.Contains(matchers, call.Function()) {
-			return limitMatch(call)
-		}
-		if !ok || limits[call.Function()] == nil {
-			return i, nil
-		}
-		f := functions[call.OverloadID()]
-		if f == nil {
-			f = functions[call.Function()]
-		}
-		return interpreter.NewCall(call.ID(), call.Function(), call.OverloadID(), call.Args(), f), nil
-	}, nil
+	return out, nil
 })
 
 func limited(f *functions.Overload, limit func([]ref.Val) error) functions.FunctionOp {

@@ -1,6 +1,7 @@
 package condition
 
 import (
+	"strconv"
 	"strings"
 	"testing"
 
@@ -17,7 +18,11 @@ func TestLimits(t *testing.T) {
 	)
 	// 250 KB of text
 	big := `["` + strings.Repeat("a", 60) + `" + object.metadata.name]` + strings.Repeat(`.map(s, s.replace("a", "`+strings.Repeat("a", 64)+`"))`, 2)
-	vm := map[string]any{"n": int64(5000), "metadata": map[string]any{"name": "web-1", "pattern": strings.Repeat("x{1000}", 8)}}
+	long, entries := make([]any, 5000), map[string]any{}
+	for i := range long {
+		long[i], entries[strconv.Itoa(i)] = "a", "a"
+	}
+	vm := map[string]any{"long": long, "map": entries, "n": int64(5000), "metadata": map[string]any{"name": "web-1", "pattern": strings.Repeat("x{1000}", 8)}}
 	for name, row := range map[string]struct{ expression, problem string }{
 		"replaced text grows":            {`["aaaaaaaaaa"]` + strings.Repeat(`.map(s, s.replace("a", "aaaaaaaaaa"))`, 9) + `.size() > 0`, longText},
 		"formatted text grows":           {`["a"]` + strings.Repeat(`.map(s, "%s%s%s%s%s%s%s%s".format([s,s,s,s,s,s,s,s]))`, 8) + `.size() > 0`, cancelled},
@@ -33,6 +38,10 @@ func TestLimits(t *testing.T) {
 		"flattened lists":                {`lists.range(3000).map(i, [i, i]).flatten().size() > 0`, manyItems},
 		"a long range":                   {`lists.range(5000).size() > 0`, "lists.range supports at most 4096, not 5000"},
 		"split text":                     {big + `.exists(s, s.split("").size() > 0)`, manyItems},
+		"a loop over a long list":        {`object.long.all(s, s != "b")`, manyItems},
+		"a loop over a long map":         {`object.map.all(k, k != "b")`, manyItems},
+		"a loop over an added list":      {`(object.long + object.long).exists(s, s == "b")`, manyItems},
+		"a loop over an optional list":   {`object.?long.orValue([]).exists(s, s == "b")`, manyItems},
 		"all matches":                    {big + `.exists(s, s.findAll("").size() > 0)`, manyItems},
 		"a literal pattern in long text": {big + `.exists(s, s.matches(".{0,78}b"))`, "is too long for a regular expression"},
 		"many matches":                   {`lists.range(4000).all(i, "` + strings.Repeat("a", 255) + `".matches('(.{0,30}){30}b') || true)`, cancelled},
