@@ -68,8 +68,7 @@ func (c FormatChooser) Choose(ctx context.Context) (name, problem string, err er
 		if err != nil || lacks == "" {
 			return name, "", err
 		}
-		preferred := format.InEachVersion()[0].Kind
-		missing = append(missing, preferred.Kind+" of "+preferred.GroupVersion().String())
+		missing = append(missing, format.Kind.Kind+" of "+format.Kind.GroupVersion().String())
 	}
 	return "", "this cluster does not serve " + strings.Join(missing, " or "), nil
 }

@@ -247,9 +247,11 @@ var _ = Describe("A PresetRollout", func() {
 		_, err = s.of(presetRollout).Create(here.ctx, in, metav1.CreateOptions{})
 		Expect(err).NotTo(HaveOccurred())
 		DeferCleanup(func() { s.kubectl("", "delete", "presetrollout", s.ns+"-2") })
-		_, err = s.of(presetRollout).Patch(here.ctx, s.ns, types.MergePatchType,
-			[]byte(`{"spec":{"presets":["cluster/`+s.ns+`","cluster/`+s.ns+`-2"]}}`), metav1.PatchOptions{})
-		Expect(err).To(MatchError(ContainSubstring("PresetRollout " + s.ns + "-2 has preset cluster/" + s.ns + "-2")))
+		Eventually(func() error { // once the webhook has seen the second one
+			_, err := s.of(presetRollout).Patch(here.ctx, s.ns, types.MergePatchType,
+				[]byte(`{"spec":{"presets":["cluster/`+s.ns+`","cluster/`+s.ns+`-2"]}}`), metav1.PatchOptions{DryRun: []string{metav1.DryRunAll}})
+			return err
+		}).Should(MatchError(ContainSubstring("PresetRollout " + s.ns + "-2 has preset cluster/" + s.ns + "-2")))
 	})
 })
 
