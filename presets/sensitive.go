@@ -59,6 +59,7 @@ type harmlessValue struct {
 	is   func(c *Compiled, value string) bool
 }
 
+// harmless says which values of sensitive fields do not require escalate.
 var harmless = []harmlessValue{
 	{networkNames[0], func(c *Compiled, name string) bool { return !c.foreignNetwork(name) }},
 	// cloud-init reads the address of its data from a serial such as ds=nocloud;s=http://example.com/.

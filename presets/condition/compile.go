@@ -186,7 +186,12 @@ func checkPatterns(e ast.Expr) (found bool, err error) {
 // matchers are the functions of CEL that compile a regular expression.
 var matchers = []string{"matches", "find", "findAll"}
 
+// patternSize returns the steps of a regular expression. One that is longer than an expression may
+// be is not parsed, and has more steps than any limit.
 func patternSize(pattern string) int {
+	if len(pattern) > maxExpressionBytes {
+		return MaxCost
+	}
 	parsed, err := syntax.Parse(pattern, syntax.Perl)
 	if err != nil {
 		return 0 // CEL reports it

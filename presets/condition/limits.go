@@ -3,7 +3,6 @@ package condition
 import (
 	"fmt"
 	"iter"
-	"net/url"
 	"slices"
 	"strings"
 	"sync"
@@ -14,7 +13,6 @@ import (
 	"github.com/google/cel-go/common/types/ref"
 	"github.com/google/cel-go/common/types/traits"
 	"github.com/google/cel-go/interpreter"
-	"k8s.io/apiserver/pkg/cel/library"
 
 	"github.com/virtwright/virtwright/presets/tree"
 )
@@ -22,12 +20,9 @@ import (
 // The limits of what an expression makes. CEL's cost is charged after a call, which alone could
 // take all memory.
 const (
-	maxText     = 256 << 10               // bytes of text; all annotations of an object have as many
-	maxItems    = 4 << 10                 // items of a list, with those of lists in it
-	maxPattern  = maxNodes * patternSteps // steps
-	weighedText = 64                      // bytes of text that count as one value
-	costOfValue = 4                       // in a list or map
-	charge      = 8                       // bytes of text that a call reads and may copy, for one unit of cost
+	maxText    = 256 << 10               // bytes of text; all annotations of an object have as many
+	maxItems   = 4 << 10                 // items of a list, with those of lists in it
+	maxPattern = maxNodes * patternSteps // steps of all regular expressions
 )
 
 // limits say before a call why it would make or take too much; nil if it does not. The receiver of
@@ -58,25 +53,26 @@ func limitReplaced(args []ref.Val) error {
 	if len(by) <= len(old) {
 		return nil
 	}
-	n := strings.Count(text, old)
-	if most, ok := args[len(args)-1].(types.Int); ok && most >= 0 {
-		n = min(n, int(min(most, maxText)))
-	}
-	if size := len(text) + n*(len(by)-len(old)); size > maxText {
+	if size := len(text) + occurrences(args)*(len(by)-len(old)); size > maxText {
 		return fmt.Errorf("the text would have %d bytes, more than %d", size, maxText)
 	}
 	return nil
 }
 
 func limitSplit(args []ref.Val) error {
+	if occurrences(args) > maxItems {
+		return errManyItems
+	}
+	return nil
+}
+
+// occurrences counts the second argument in the first, up to the limit that the last one may be.
+func occurrences(args []ref.Val) int {
 	n := strings.Count(string(textIn(args[0])), string(textIn(args[1])))
 	if most, ok := args[len(args)-1].(types.Int); ok && most >= 0 {
 		n = min(n, int(min(most, maxText)))
 	}
-	if n > maxItems {
-		return errManyItems
-	}
-	return nil
+	return n
 }
 
 func textIn(v ref.Val) types.String {
@@ -148,18 +144,6 @@ func limitItems(args []ref.Val) error {
 		}
 	}
 	return nil
-}
-
-// weight counts the values in a value, up to a maximum. Long text counts as several.
-func weight(v ref.Val, most int) int {
-	n := 1 + len(textIn(v))/weighedText
-	for item := range items(v) {
-		if n >= most {
-			break
-		}
-		n += weight(item, most-n)
-	}
-	return min(n, most)
 }
 
 func limitQuantity(args []ref.Val) error {
@@ -237,87 +221,4 @@ func limited(f *functions.Overload, limit func([]ref.Val) error) functions.Funct
 		}
 		return f.Function(args...)
 	}
-}
-
-// extraCosts are added to the costs of calls, by function.
-var extraCosts = map[string]func(args []ref.Val, result ref.Val) int{
-	"_+_": func(args []ref.Val, _ ref.Val) int { return nestedCost(args[1]) }, // map and filter add each item so
-
-	"_==_":                    costOfArguments,
-	"_!=_":                    costOfArguments,
-	"@in":                     costOfArguments,
-	"indexOf":                 costOfArguments,
-	"lastIndexOf":             costOfArguments,
-	"includes":                costOfArguments,
-	"flatten":                 costOfArguments,
-	"distinct":                costOfArguments,
-	"sets.contains":           costOfArguments,
-	"sets.equivalent":         costOfArguments,
-	"sets.intersects":         costOfArguments,
-	"optional.of":             costOfArguments,
-	"optional.ofNonZeroValue": costOfArguments,
-	"cel.@mapInsert":          costOfArguments,
-
-	"replace":       func(_ []ref.Val, result ref.Val) int { return weight(result, MaxCost) },
-	"format":        func(_ []ref.Val, result ref.Val) int { return weight(result, MaxCost) },
-	"strings.quote": func(_ []ref.Val, result ref.Val) int { return weight(result, MaxCost) },
-	"split":         func(_ []ref.Val, result ref.Val) int { return nestedCost(result) },
-
-	"charAt":   costOfText,
-	"size":     costOfText,
-	"isURL":    costOfText,
-	"url":      costOfText,
-	"bytes":    costOfText,
-	"string":   costOfText,
-	"getQuery": costOfText,
-
-	"matches": costOfMatch,
-	"find":    costOfMatch,
-	"findAll": func(args []ref.Val, result ref.Val) int { return costOfMatch(args, result) + nestedCost(result) },
-}
-
-func costOfArguments(args []ref.Val, _ ref.Val) int {
-	cost := 0
-	for _, arg := range args {
-		cost += nestedCost(arg)
-	}
-	return cost
-}
-
-// costOfText is the cost of reading the text or the URL that a function is called for.
-func costOfText(args []ref.Val, _ ref.Val) int {
-	if u, ok := args[0].Value().(*url.URL); ok {
-		return len(u.RawQuery) / charge
-	}
-	return len(textIn(args[0])) / charge
-}
-
-// A runtimeCost is the cost of the API server's policies, and that of nested values, of long texts
-// and of regular expressions.
-type runtimeCost struct{ library.CostEstimator }
-
-// CallCost returns the cost of a call; nil if it is CEL's own.
-func (c *runtimeCost) CallCost(function, overload string, args []ref.Val, result ref.Val) *uint64 {
-	cost := c.CostEstimator.CallCost(function, overload, args, result)
-	extra := 0
-	if more := extraCosts[function]; more != nil {
-		extra = more(args, result)
-	}
-	if extra == 0 {
-		return cost
-	}
-	total := uint64(extra)
-	if cost != nil {
-		total += *cost
-	}
-	return &total
-}
-
-// nestedCost is the cost of a value with others in it; 0 for other values.
-func nestedCost(v ref.Val) int {
-	switch v.(type) {
-	case *types.Optional, traits.Lister, traits.Mapper:
-		return costOfValue * weight(v, MaxCost)
-	}
-	return 0
 }

@@ -48,6 +48,7 @@ func TestLimits(t *testing.T) {
 		"characters of long text":        {big + `.exists(s, lists.range(4000).all(i, s.charAt(i) == "a"))`, cancelled},
 		"queries of long addresses":      {`[url("http://a/?" + "` + strings.Repeat("a", 64) + `".replace("a", "` + strings.Repeat("a=b&", 64) + `"))].exists(u, lists.range(4000).all(i, u.getQuery().size() > 0))`, cancelled},
 		"replacing a few is fine":        {big + `.exists(s, s.replace("a", "bb", 1) != "" && s.replace("a", "") == "web-1")`, ""},
+		"a very long pattern":            {big + `.exists(s, "a".matches(s))`, cancelled},
 		"some matches are fine":          {`"a1b22".findAll("[0-9]+") == ["1", "22"] && "a1b22".findAll("[0-9]+", 1) == ["1"] && "a1".find("[0-9]") == "1"`, ""},
 		"a computed pattern":             {`"xN".matches("x{1000}x{1000}" + "x{1000}x{1000}x{1000}")`, cancelled},
 		"a pattern of the VM":            {`object.metadata.name.find(object.metadata.pattern) == ""`, "the regular expression is too large"},

@@ -22,11 +22,12 @@ type pattern struct {
 }
 
 func newPattern(text string) (*pattern, error) {
-	if len(text) > maxExpressionBytes || patternSize(text) > maxPattern {
+	steps := patternSize(text)
+	if steps > maxPattern {
 		return nil, fmt.Errorf("the regular expression is too large: its repetitions together have more than %d steps", maxPattern)
 	}
 	compiled, err := regexp.Compile(text)
-	return &pattern{compiled, patternSize(text)}, err
+	return &pattern{compiled, steps}, err
 }
 
 // limitMatch replaces a call of a function that matches a regular expression. It compiles a literal
@@ -87,13 +88,4 @@ func (p *pattern) findAll(text string, limit []ref.Val) ref.Val {
 		return types.WrapErr(errManyItems)
 	}
 	return types.NewStringList(types.DefaultTypeAdapter, found)
-}
-
-// costOfMatch is the cost of matching a text, and of compiling the regular expression for it.
-func costOfMatch(args []ref.Val, _ ref.Val) int {
-	text, expression := args[0], string(textIn(args[1]))
-	if len(expression) > maxExpressionBytes {
-		return MaxCost
-	}
-	return patternSize(expression) * (1 + len(textIn(text))/weighedText)
 }
