@@ -14,6 +14,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/apimachinery/pkg/util/sets"
 	"k8s.io/apimachinery/pkg/util/validation/field"
 	kubevirtv1 "kubevirt.io/api/core/v1"
 	kjson "sigs.k8s.io/json"
@@ -74,6 +75,7 @@ func nameIn(kind, namespace, name, generateName string) string {
 func sorted(objects []manifest.Object, reject unsupportedKinds) (entries []*entry, left []Leftover, err error) {
 	var problems []error
 	skipped, params := map[Leftover]int{}, paramKinds(objects)
+	supported := supportedFiles(objects)
 	for _, o := range objects {
 		gv, parseErr := schema.ParseGroupVersion(o.APIVersion)
 		kind := schema.GroupKind{Group: gv.Group, Kind: o.Kind}
@@ -86,7 +88,7 @@ func sorted(objects []manifest.Object, reject unsupportedKinds) (entries []*entr
 		case parseErr != nil:
 			problems = append(problems, unsupported(o, "apiVersion", "invalid apiVersion %q", o.APIVersion))
 		case known.role == unknown:
-			err := reject.check(o, kind)
+			err := reject.check(o, kind, !supported.Has(o.Where.File))
 			if problems = append(problems, err); err == nil {
 				skipped[Leftover{File: o.Where.File, APIVersion: o.APIVersion, Kind: o.Kind}]++
 			}
@@ -105,6 +107,17 @@ func sorted(objects []manifest.Object, reject unsupportedKinds) (entries []*entr
 	}
 	slices.SortFunc(left, func(a, b Leftover) int { return strings.Compare(a.String(), b.String()) })
 	return entries, left, errors.Join(problems...)
+}
+
+// supportedFiles returns the files with an object of a supported kind.
+func supportedFiles(objects []manifest.Object) sets.Set[string] {
+	files := sets.New[string]()
+	for _, o := range objects {
+		if gv, _ := schema.ParseGroupVersion(o.APIVersion); isSuite(o) || kinds[schema.GroupKind{Group: gv.Group, Kind: o.Kind}].role != unknown {
+			files.Insert(o.Where.File)
+		}
+	}
+	return files
 }
 
 func unsupported(o manifest.Object, field, format string, args ...any) error {

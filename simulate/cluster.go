@@ -109,7 +109,7 @@ func NewCluster(ctx context.Context, objects []manifest.Object, settings Setting
 
 // buildCluster ignores invalid stored presets and profiles; with old, all invalid ones.
 func buildCluster(ctx context.Context, objects []manifest.Object, settings Settings, old bool) (*Cluster, error) {
-	kinds := rejectNamed
+	kinds := rejectLone
 	if old {
 		kinds = rejectNone
 	}

@@ -25,7 +25,7 @@ type Issue struct {
 
 // Open is like NewCluster, but applies the valid objects although others are rejected.
 func Open(ctx context.Context, objects []manifest.Object, settings Settings) (*Cluster, []Issue) {
-	entries, left, err := sorted(objects, rejectNamed)
+	entries, left, err := sorted(objects, rejectLone)
 	issues := issuesOf(manifest.Position{}, err)
 	c := newCluster(settings)
 	c.Left = left

@@ -78,22 +78,36 @@ type unsupportedKinds int
 const (
 	rejectNone     unsupportedKinds = iota
 	rejectMisspelt                  // those of virtwright, and misspelt kinds
+	rejectLone                      // also, in files that the user named, those with a supported name, and all without a supported object
 	rejectNamed                     // also all in files that the user named
 )
 
-// check returns an error if an object of an unsupported kind must not be ignored.
-func (u unsupportedKinds) check(o manifest.Object, kind schema.GroupKind) error {
-	near := nearestKind(kind)
+// check returns an error if an object of an unsupported kind must not be ignored. In alone, its
+// file has no supported object.
+func (u unsupportedKinds) check(o manifest.Object, kind schema.GroupKind, alone bool) error {
+	near, supported := nearestKind(kind), versionOf(kind.Kind)
 	switch {
 	case u == rejectNone:
 		return nil
 	case kind.Group == virtwrightGroup || near != "":
 		return unsupported(o, "kind", "unsupported kind %s of %s%s", o.Kind, o.APIVersion, near)
-	case u == rejectNamed && o.Named:
+	case o.Named && u >= rejectLone && supported != "":
+		return unsupported(o, "kind", "unsupported kind %s of %s: use %s", o.Kind, o.APIVersion, supported)
+	case o.Named && (u == rejectNamed || u == rejectLone && alone):
 		return unsupported(o, "kind", "unsupported kind %s of %s: supported kinds: %s", o.Kind, o.APIVersion, kindNames)
 	default:
 		return nil
 	}
+}
+
+// versionOf returns the apiVersion of the kind with a name, for a misspelt group.
+func versionOf(name string) string {
+	for known, its := range kinds {
+		if known.Kind == name {
+			return schema.GroupVersion{Group: known.Group, Version: its.versions[0]}.String()
+		}
+	}
+	return ""
 }
 
 // nearestKind returns a hint if virtwright or KubeVirt has a supported kind with a similar name.

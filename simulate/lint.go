@@ -38,7 +38,7 @@ type LintReport struct {
 
 // Lint checks the presets among objects, each one alone and all together.
 func Lint(ctx context.Context, objects []manifest.Object, settings Settings) (*LintReport, error) {
-	entries, left, unsorted := sorted(objects, rejectNamed)
+	entries, left, unsorted := sorted(objects, rejectLone)
 	l := &linter{ctx: ctx, settings: settings, seen: map[presets.PresetName]manifest.Position{}}
 	var known []presets.Namespace
 	vms := map[string][]string{}
