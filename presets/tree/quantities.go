@@ -33,16 +33,24 @@ func HugeQuantity(text string) bool {
 func MayHaveHugeQuantity(raw []byte) bool {
 	start := 0
 	for i, c := range raw {
-		switch c {
-		case '"', ',', ':', '[', ']', '{', '}', ' ', '\n', '\t', '\r':
-			if looksHuge(raw[start:i]) {
-				return true
-			}
-			start = i + 1
+		if !separates[c] {
+			continue
 		}
+		if i-start > maxExponentDigits && looksHuge(raw[start:i]) {
+			return true
+		}
+		start = i + 1
 	}
 	return looksHuge(raw[start:])
 }
+
+// separates are the bytes between the parts of JSON. A table is much faster than a switch.
+var separates = func() (out [256]bool) {
+	for _, c := range "\",:[]{} \n\t\r" {
+		out[c] = true
+	}
+	return out
+}()
 
 // looksHuge reports whether a part of JSON without quotes, spaces and structure may be a huge
 // quantity.
