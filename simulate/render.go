@@ -5,6 +5,7 @@ import (
 	"context"
 	"encoding/json"
 
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/apimachinery/pkg/util/validation/field"
 	"k8s.io/utils/ptr"
@@ -120,12 +121,39 @@ func (c *Cluster) launch(ctx context.Context, m VM, stored []byte) ([]byte, erro
 		if err != nil {
 			return nil, err
 		}
-		vm, _, _ = presets.ExpandInstancetype(vm, c.request(ctx, m).Instancetypes)
+		find := c.request(ctx, m).Instancetypes
+		expanded, _, _ := presets.ExpandInstancetype(vm, find)
+		addDevices(vm, expanded)
+		vm, _, _ = presets.ExpandInstancetype(vm, find)
 		if stored, err = json.Marshal(vm); err != nil {
 			return nil, err
 		}
 	}
 	return c.settings.Engine.Launch(ctx, c.snapshot, presets.Request{Kind: m.Kind, Object: stored, Namespace: c.namespace(m.Namespace)})
+}
+
+// addDevices adds the input and the network that KubeVirt adds to a VM before its preference sets
+// their fields. Whether it does is known from the expanded VM, because the preference decides it.
+func addDevices(vm, expanded map[string]any) {
+	at := func(fields ...string) []string { return append([]string{"spec", "template", "spec"}, fields...) }
+	has := func(fields ...string) bool {
+		list, _, _ := unstructured.NestedSlice(vm, at(fields...)...)
+		return len(list) > 0
+	}
+	attached := func(name string, otherwise bool) bool {
+		is, isSet, _ := unstructured.NestedBool(expanded, at("domain", "devices", name)...)
+		return isSet && is || !isSet && otherwise
+	}
+	set := func(element map[string]any, fields ...string) {
+		_ = unstructured.SetNestedSlice(vm, []any{element}, at(fields...)...) // a mistyped VM is rejected later
+	}
+	if attached("autoattachInputDevice", false) && !has("domain", "devices", "inputs") {
+		set(map[string]any{"name": "default-0"}, "domain", "devices", "inputs")
+	}
+	if attached("autoattachPodInterface", true) && !has("networks") && !has("domain", "devices", "interfaces") {
+		set(map[string]any{"name": "default", "masquerade": map[string]any{}}, "domain", "devices", "interfaces")
+		set(map[string]any{"name": "default", "pod": map[string]any{}}, "networks")
+	}
 }
 
 // start launches a VMI, and adds the defaults that KubeVirt gives it in mode addon.

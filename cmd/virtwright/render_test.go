@@ -95,3 +95,19 @@ func TestRenderStored(t *testing.T) {
 	got := call(t, stored, "render", "-f", "-").fine(t)
 	says(t, got.out, "<uuid>3a85b9ca-a75b-5f27-b5df-f306b921af33</uuid>", `<entry name="serial">3a85b9ca-a75b-5f27-b5df-f306b921af33</entry>`)
 }
+
+// TestRenderPreference applies a preference to the interface and the input that KubeVirt adds.
+func TestRenderPreference(t *testing.T) {
+	preference := func(devices string) string {
+		return write(t, "preference.yaml", "apiVersion: instancetype.kubevirt.io/v1beta1\nkind: VirtualMachineClusterPreference\nmetadata: {name: p}\nspec: {devices: {"+devices+"}}\n")
+	}
+	vm := labMachine + "  runStrategy: Halted\n  preference: {name: p}\n"
+	render := func(devices string) string {
+		return call(t, vm, "render", "--mode", "addon", "-f", "-", "-f", preference(devices)).fine(t).out
+	}
+	says(t, render("preferredInterfaceModel: e1000e"), `<model type="e1000e"></model>`)
+	says(t, render("preferredAutoattachInputDevice: true, preferredInputBus: virtio"), `<input type="tablet" bus="virtio"`)
+	if out := render("preferredAutoattachPodInterface: false"); strings.Contains(out, "<interface") {
+		t.Errorf("an interface in:\n%s", out)
+	}
+}
