@@ -136,8 +136,8 @@ func noSuchStep(before provenance.Path, seg provenance.Segment, s *vmschema.Sche
 	return fmt.Errorf("path does not exist: %s is a value and has no fields", where)
 }
 
-// reservedLabels are set by KubeVirt only; its webhook rejects them from others.
-var reservedLabels = []string{
+// ReservedLabels tell KubeVirt the node and the owner of a VMI. Its webhook rejects them from users.
+var ReservedLabels = []string{
 	"kubevirt.io/created-by", "kubevirt.io/migrationJobUID", "kubevirt.io/nodeName",
 	"kubevirt.io/migrationTargetNodeName", "kubevirt.io/schedulable", "kubevirt.io/install-strategy",
 }
@@ -168,7 +168,7 @@ func reservedMetadata(p provenance.Path, named bool) string {
 	}
 	key := p[1].Name
 	switch {
-	case slices.Contains(reservedLabels, key):
+	case slices.Contains(ReservedLabels, key):
 		return "KubeVirt reserves this key"
 	case key == corev1.LastAppliedConfigAnnotation:
 		return "kubectl apply keeps in it what it applied, and removes fields that the next manifest lacks"

@@ -21,6 +21,7 @@ import (
 
 	"github.com/virtwright/virtwright/api/v1alpha1"
 	"github.com/virtwright/virtwright/presets"
+	"github.com/virtwright/virtwright/presets/tree"
 	"github.com/virtwright/virtwright/simulate/manifest"
 	"github.com/virtwright/virtwright/webhooks/conversion"
 )
@@ -300,13 +301,17 @@ func PresetPositions(objects []manifest.Object, namespace string) map[presets.Pr
 func IsVM(o manifest.Object) bool { return roleOf(o) == vmOrVMI }
 
 // serverAnnotations describe a stored object, not what it should be.
-var serverAnnotations = []string{
-	kubevirtv1.ControllerAPILatestVersionObservedAnnotation, kubevirtv1.ControllerAPIStorageVersionObservedAnnotation,
-}
+var (
+	serverAnnotations = []string{
+		kubevirtv1.ControllerAPILatestVersionObservedAnnotation, kubevirtv1.ControllerAPIStorageVersionObservedAnnotation,
+	}
+	serverLabels = append(slices.Clip(presets.ReservedLabels), kubevirtv1.VirtualMachinePoolRevisionName)
+)
 
 // AsNew returns an object in the namespace if it needs one and has none; default is not written.
 // It leaves out the copy of the object that kubectl apply keeps. Of a stored object it also leaves
-// out status, the metadata that only API servers set, and annotations of KubeVirt's controllers.
+// out status, the metadata that only API servers set, and labels and annotations of KubeVirt's
+// controllers.
 func AsNew(o manifest.Object, namespace string) (map[string]any, error) {
 	e := entry{Object: o, role: roleOf(o)}
 	e.readMeta()
@@ -332,12 +337,26 @@ func (e entry) asNew(namespace string) (map[string]any, error) {
 		for _, key := range serverAnnotations {
 			delete(annotations, key)
 		}
+		dropLabels(meta)
+		template, _ := tree.Lookup(object, "spec.template.metadata")
+		dropLabels(tree.AsObject(template))
 		delete(object, "status")
 	}
 	if len(annotations) == 0 {
 		delete(meta, "annotations")
 	}
 	return object, nil
+}
+
+func dropLabels(meta map[string]any) {
+	labels := tree.AsObject(meta["labels"])
+	before := len(labels)
+	for _, key := range serverLabels {
+		delete(labels, key)
+	}
+	if before > 0 && len(labels) == 0 {
+		delete(meta, "labels")
+	}
 }
 
 // IsRule reports whether an object is a preset, a policy or a policy binding.

@@ -94,7 +94,9 @@ func (c *Cluster) asNew(m VM) (VM, error) {
 		delete(meta, "ownerReferences")
 		delete(annotations, v1alpha1.AnnotationRolloutWaited)
 		delete(annotations, v1alpha1.AnnotationReapply) // it asked for something that was done
-		finalizers = slices.DeleteFunc(finalizers, func(name any) bool { return name == kubevirtv1.VirtualMachineControllerFinalizer })
+		finalizers = slices.DeleteFunc(finalizers, func(name any) bool {
+			return name == kubevirtv1.VirtualMachineControllerFinalizer || name == kubevirtv1.VirtualMachineInstanceFinalizer
+		})
 		if meta["finalizers"] = finalizers; len(finalizers) == 0 {
 			delete(meta, "finalizers")
 		}

@@ -157,3 +157,22 @@ func TestSparsifyCorpus(t *testing.T) {
 		}
 	}
 }
+
+// TestSparsifyController leaves out what KubeVirt's controllers write to a running VMI of no VM,
+// and to a VM of a pool.
+func TestSparsifyController(t *testing.T) {
+	const meta = "uid: 11111111-2222-4333-8444-555555555555, resourceVersion: '1'"
+	vmi := "apiVersion: kubevirt.io/v1\nkind: VirtualMachineInstance\nmetadata: {name: a, " + meta +
+		", finalizers: [kubevirt.io/foregroundDeleteVirtualMachine], labels: {kubevirt.io/nodeName: node-1, app: shop}}\nspec: {domain: {memory: {guest: 1Gi}}}\n"
+	pooled := "apiVersion: kubevirt.io/v1\nkind: VirtualMachine\nmetadata: {name: b, " + meta + ", labels: {kubevirt.io/vm-pool-revision-name: b-1}}\n" +
+		"spec: {runStrategy: Halted, template: {metadata: {labels: {kubevirt.io/vm-pool-revision-name: b-1}}, spec: {domain: {memory: {guest: 1Gi}}}}}\n"
+	for _, mode := range []string{"standalone", "addon"} {
+		got := call(t, vmi+"---\n"+pooled, "sparsify", "-f", "-", "--mode", mode).fine(t).out
+		for _, key := range []string{"nodeName", "finalizers", "pool"} {
+			if strings.Contains(got, key) {
+				t.Errorf("%s: %s stays in:\n%s", mode, key, got)
+			}
+		}
+		says(t, got, "app: shop")
+	}
+}

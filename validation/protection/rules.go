@@ -46,12 +46,6 @@ var (
 	vmis = []presets.Kind{presets.VirtualMachineInstance}
 )
 
-// reservedLabels tell KubeVirt the node and the owner of a VMI.
-var reservedLabels = []string{
-	"kubevirt.io/created-by", "kubevirt.io/migrationJobUID", "kubevirt.io/nodeName",
-	"kubevirt.io/migrationTargetNodeName", "kubevirt.io/schedulable", "kubevirt.io/install-strategy",
-}
-
 // podKeys begin the labels and annotations of a pod that change its networks, confinement,
 // containers, credentials or placement. KubeVirt also gives them to the pod of a live migration.
 var podKeys = []string{
@@ -129,11 +123,11 @@ var rules = []rule{{
 	ID: "instance-provenance", Kinds: vmis, Part: keys("annotations", v1alpha1.AnnotationProvenance),
 	Reason: "virtwright writes the record of where fields came from",
 }, {
-	ID: "reserved-labels", Kinds: vmis, Create: true, Part: keys("labels", reservedLabels...),
+	ID: "reserved-labels", Kinds: vmis, Create: true, Part: keys("labels", presets.ReservedLabels...),
 	Reason: "KubeVirt's controllers write these labels: kubevirt.io/created-by, migrationJobUID, nodeName, migrationTargetNodeName, schedulable, install-strategy",
 }, {
 	ID: "reserved-template-labels", Kinds: vms, Create: true,
-	Part:   part{Path: []string{"spec", "template", "metadata", "labels"}, Keys: reservedLabels},
+	Part:   part{Path: []string{"spec", "template", "metadata", "labels"}, Keys: presets.ReservedLabels},
 	Reason: "KubeVirt's controllers write these labels: kubevirt.io/created-by, migrationJobUID, nodeName, migrationTargetNodeName, schedulable, install-strategy",
 }, {
 	ID: "instance-spec", Kinds: vmis, Part: part{Path: []string{"spec"}},
