@@ -300,13 +300,13 @@ func TestWarnings(t *testing.T) {
 func TestSanitized(t *testing.T) {
 	vm := vmOf(fields{"a": nil, "b": []any{nil}})
 	vm["status"] = fields{"ready": true}
-	vm["metadata"] = fields{"name": "vm", "uid": "u", "labels": fields{"a": "b"}, "annotations": fields{
+	vm["metadata"] = fields{"name": "vm", "uid": "u", "labels": fields{"a": "b", "kubevirt.io/vm-pool-revision-name": "p-1"}, "annotations": fields{
 		"kubectl.kubernetes.io/last-applied-configuration": "{}", "virtwright.dev/generate-template": "t", "virtwright.dev/provenance": "p",
 		"virtwright.dev/presets": "kept", "restore.kubevirt.io/x": "x", "argocd.argoproj.io/tracking-id": "a", "meta.helm.sh/release-name": "r", "vm.kubevirt.io/validations": "kept",
 	}}
 	spec := vm["spec"].(map[string]any)
 	spec["instancetype"] = fields{"name": "i", "revisionName": "r"}
-	spec["template"].(map[string]any)["metadata"] = fields{"creationTimestamp": nil, "annotations": fields{"virtwright.dev/generate-template": "t", "x": "y"}}
+	spec["template"].(map[string]any)["metadata"] = fields{"creationTimestamp": nil, "labels": fields{"c": "d", "kubevirt.io/vm-pool-revision-name": "p-1"}, "annotations": fields{"virtwright.dev/generate-template": "t", "x": "y"}}
 	b, err := FromVM(vm, Options{})
 	if err != nil {
 		t.Fatal(err)
@@ -314,7 +314,7 @@ func TestSanitized(t *testing.T) {
 	want := map[string]any{
 		"apiVersion": "kubevirt.io/v1", "kind": "VirtualMachine",
 		"metadata": fields{"generateName": "vm", "labels": fields{"a": "b"}, "annotations": fields{"virtwright.dev/presets": "kept", "vm.kubevirt.io/validations": "kept"}},
-		"spec":     fields{"instancetype": fields{"name": "i"}, "template": fields{"metadata": fields{"annotations": fields{"x": "y"}}, "spec": fields{"b": []any{nil}}}},
+		"spec":     fields{"instancetype": fields{"name": "i"}, "template": fields{"metadata": fields{"labels": fields{"c": "d"}, "annotations": fields{"x": "y"}}, "spec": fields{"b": []any{nil}}}},
 	}
 	if diff := cmp.Diff(want, b.Source()); diff != "" {
 		t.Errorf("-want, +got:\n%s", diff)

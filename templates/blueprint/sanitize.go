@@ -29,6 +29,9 @@ var objectAnnotations = []string{
 	"kubemacpool.io/transaction-timestamp",
 }
 
+// poolRevision is the label by which a pool of KubeVirt knows its VMs.
+const poolRevision = "kubevirt.io/vm-pool-revision-name"
+
 var kubevirtVersion = regexp.MustCompile(`^kubevirt\.io/v[0-9][a-z0-9]*$`)
 
 // sanitize copies the fields of the VM that a template has: kind, name as generateName, labels,
@@ -94,6 +97,7 @@ func metadata(d *draft, meta map[string]any) (map[string]any, error) {
 	d.labels, d.name = labels, nameOf(meta)
 	d.namespace, _ = meta["namespace"].(string)
 	out := map[string]any{"generateName": d.name, "labels": map[string]any{}}
+	delete(labels, poolRevision)
 	for key, value := range labels {
 		out["labels"].(map[string]any)[key] = value
 	}
@@ -177,6 +181,8 @@ func isObjectField(parent path, key string) bool {
 	switch {
 	case parent.ends("metadata", "annotations"):
 		return dropped(key)
+	case parent.ends("metadata", "labels"):
+		return key == poolRevision
 	case parent.is("spec", "template", "metadata"):
 		return key == "creationTimestamp"
 	case parent.is("spec", "instancetype"), parent.is("spec", "preference"):
