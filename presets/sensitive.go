@@ -1,24 +1,25 @@
 package presets
 
 import (
+	"fmt"
+	"path"
 	"slices"
 	"strings"
 
 	"github.com/virtwright/virtwright/presets/provenance"
-	"github.com/virtwright/virtwright/presets/tree"
 	"github.com/virtwright/virtwright/presets/vmschema"
 )
 
 // sensitiveFields affect more than the VM: its node, secrets, its guest. Permission to write
 // presets does not suffice to set them in the VMs of others. docs/protection.md gives the reason
-// for each. An annotation that ends in * stands for all with that prefix.
+// for each. A label or annotation with * is a pattern, as in [path.Match]; at its end, * includes /.
 var sensitiveFields = slices.Concat(paths(
 	"volumes[*].hostDisk",
 	"volumes[*].cloudInitNoCloud", "volumes[*].cloudInitConfigDrive", "volumes[*].sysprep",
 	"volumes[*].configMap.volumeLabel", "volumes[*].downwardAPI.volumeLabel",
 	"volumes[*].secret", "volumes[*].serviceAccount", "volumes[*].containerPath", "volumes[*].downwardMetrics",
 	"volumes[*].containerDisk.imagePullSecret",
-	"domain.devices.hostDevices", "domain.devices.gpus", "resourceClaims", "domain.devices.downwardMetrics",
+	"domain.devices.hostDevices", "domain.devices.gpus", "resourceClaims", "domain.devices.downwardMetrics", "domain.devices.autoattachVSOCK",
 	"domain.devices.interfaces[*].sriov", "domain.devices.disks[*].lun.reservation",
 	"domain.firmware.kernelBoot", "domain.firmware.acpi", "domain.firmware.serial",
 	"accessCredentials", "serviceAccountName", "priorityClassName",
@@ -26,6 +27,7 @@ var sensitiveFields = slices.Concat(paths(
 	"livenessProbe.httpGet.host", "readinessProbe.httpGet.host", "livenessProbe.tcpSocket.host", "readinessProbe.tcpSocket.host",
 ), networkNames, []provenance.Path{
 	provenance.Of("spec", "instancetype"), provenance.Of("spec", "preference", "kind"), provenance.Of("spec", "preference", "inferFromVolume"),
+	provenance.Of("spec", "preference", "revisionName"), dataVolume("spec", "source", "vddk", "initImageURL"),
 	dataVolume("spec", "priorityClassName"), dataVolume("spec", "source", "pvc", "namespace"), dataVolume("spec", "source", "snapshot", "namespace"),
 	dataVolume("metadata", "annotations", "k8s.v1.cni.cncf.io/*"), dataVolume("metadata", "annotations", "v1.multus-cni.io/*"),
 	dataVolume("metadata", "annotations", "cdi.kubevirt.io/storage.*"),
@@ -40,11 +42,13 @@ var sensitiveFields = slices.Concat(paths(
 func podAnnotations() (out []provenance.Path) {
 	for _, prefix := range []string{
 		"k8s.v1.cni.cncf.io/", "v1.multus-cni.io/", "cni.projectcalico.org/", "k8s.ovn.org/", "ovn.kubernetes.io/", "policy.cilium.io/", "io.cilium",
+		"*.ovn.kubernetes.io/", "*.kubernetes.io/logical_switch", "ipam.cilium.io/", "ipam.antrea.io/",
 		"container.apparmor.security.beta.kubernetes.io/", "seccomp.security.alpha.kubernetes.io/", "container.seccomp.security.alpha.kubernetes.io/",
 		"io.kubernetes.cri-o.", "io.katacontainers.", "openshift.io/required-scc",
-		"pre.hook.backup.velero.io/", "post.hook.backup.velero.io/", "vault.hashicorp.com/", "iam.amazonaws.com/",
+		"pre.hook.backup.velero.io/", "post.hook.backup.velero.io/", "vault.hashicorp.com/", "vault.security.banzaicloud.io/", "iam.amazonaws.com/",
 		"azure.workload.identity/", "sidecar.istio.io/proxyImage", "sidecar.istio.io/userVolume", "sidecar.istio.io/bootstrapOverride", "inject.istio.io/", "proxy.istio.io/",
 		"config.linkerd.io/", "dapr.io/", "consul.hashicorp.com/", "sidecar.opentelemetry.io/", "instrumentation.opentelemetry.io/",
+		"kuma.io/container-patches", "admission.datadoghq.com/",
 	} {
 		out = append(out, vmschema.TemplateAnnotations.Field(prefix+"*"))
 	}
@@ -67,6 +71,7 @@ var harmless = []harmlessValue{
 	{provenance.Of("spec", "preference", "kind"), func(_ *Compiled, kind string) bool {
 		return strings.Contains(matcherKinds["preference"][strings.ToLower(kind)], "Cluster")
 	}},
+	{paths("domain.devices.autoattachVSOCK")[0], func(_ *Compiled, value string) bool { return value == "false" }},
 	{dataVolume("metadata", "annotations", "cdi.kubevirt.io/storage.bind.immediate.requested"), always},
 	{dataVolume("metadata", "annotations", "cdi.kubevirt.io/storage.deleteAfterCompletion"), always},
 	{dataVolume("spec", "source", "pvc", "namespace"), (*Compiled).hasNamespace},
@@ -111,7 +116,7 @@ func (c *Compiled) Sensitive() []string {
 	c.leaves(func(_ string, leaf *fieldNode) {
 		covers := func(s provenance.Path) bool { return overlaps(leaf.path, s) }
 		isHarmless := leaf.computed == nil && slices.ContainsFunc(harmless, func(h harmlessValue) bool {
-			return covers(h.path) && h.is(c, tree.AsText(leaf.value))
+			return covers(h.path) && h.is(c, fmt.Sprint(leaf.value))
 		})
 		if slices.ContainsFunc(sensitiveFields, covers) && !isHarmless && !slices.Contains(found, leaf.text) {
 			found = append(found, leaf.text)
@@ -133,10 +138,8 @@ func overlaps(p, pattern provenance.Path) bool {
 			continue
 		}
 		prefix, every := strings.CutSuffix(pattern[i].Name, "*")
-		if pattern[i].Name == "*/*" && strings.Contains(p[i].Name, "/") {
-			continue
-		}
-		if p[i] != pattern[i] && !(every && strings.HasPrefix(p[i].Name, prefix)) {
+		matches, _ := path.Match(pattern[i].Name, p[i].Name)
+		if p[i] != pattern[i] && !matches && !(every && strings.HasPrefix(p[i].Name, prefix)) {
 			return false
 		}
 	}

@@ -137,7 +137,7 @@ func rolloutRequirements(before, after *v1alpha1.PresetRollout, changed bool) []
 	}
 	var out []requirement
 	if changed || isNew(v1alpha1.AnnotationRolloutAborted) {
-		out = changeRequirements(after)
+		out = append(changeRequirements(after), removalRequirements(before, after)...)
 	}
 	if isNew(v1alpha1.AnnotationRolloutApproved) {
 		out = append(out, approval(annotations.Key(v1alpha1.AnnotationRolloutApproved), after, "required because it approves a wave"))
@@ -160,6 +160,19 @@ func evadesApproval(before, after *v1alpha1.PresetRolloutSpec) bool {
 	needs := slices.ContainsFunc(before.Waves, func(w v1alpha1.RolloutWave) bool { return w.Approval == v1alpha1.ApprovalRequired })
 	removes := slices.ContainsFunc(before.Presets, func(ref string) bool { return !slices.Contains(after.Presets, ref) })
 	return needs && (removes || !apiequality.Semantic.DeepEqual(before.Waves, after.Waves))
+}
+
+// removalRequirements are those of presets whose change new VMs get, because the rollout lets go of
+// them.
+func removalRequirements(before, after *v1alpha1.PresetRollout) (out []requirement) {
+	for _, ref := range before.Spec.Presets {
+		if !slices.Contains(after.Spec.Presets, ref) {
+			out = append(out, requirement{sspv1alpha1.Permission{
+				Path: field.NewPath("spec", "presets"), Attributes: presetAction("update", "", ref),
+			}, "required because the rollout would no longer hold the preset back"})
+		}
+	}
+	return out
 }
 
 func changeRequirements(r *v1alpha1.PresetRollout) []requirement {

@@ -231,6 +231,7 @@ var _ = Describe("A PresetRollout", func() {
 		By("also to change which waves need an approval, and to abort")
 		for patch, message := range map[string]string{
 			`{"spec":{"waves":[{"name":"all"}]}}`:                                 "a wave needs an approval",
+			`{"spec":{"presets":["cluster/other"]}}`:                              "would no longer hold the preset back",
 			`{"metadata":{"annotations":{"virtwright.dev/rollout-aborted":"x"}}}`: "update virtualmachines",
 		} {
 			_, err = s.as(author, presetRollout).Patch(here.ctx, s.ns, types.MergePatchType, []byte(patch), metav1.PatchOptions{})
