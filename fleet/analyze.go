@@ -84,7 +84,9 @@ func Analyze(ctx context.Context, all []*presets.Compiled, settings Settings) (f
 		(*analysis).unreachable, (*analysis).contradictions, (*analysis).removals, (*analysis).forbidden,
 		(*analysis).shadowed, (*analysis).underInstancetypes, (*analysis).unpaired, (*analysis).misspelt, (*analysis).misspeltRules, (*analysis).selectedPresetLabels, (*analysis).suspicious, (*analysis).idleRules, (*analysis).selectsNothing, (*analysis).idleExceptions, (*analysis).failing, (*analysis).invalid,
 	} {
-		step(a)
+		if !a.ended() {
+			step(a)
+		}
 	}
 	slices.SortStableFunc(a.found, func(x, y Finding) int {
 		return cmp.Or(cmp.Compare(x.Preset.Namespace, y.Preset.Namespace), cmp.Compare(x.Preset.Ref, y.Preset.Ref),

@@ -7,6 +7,7 @@ import (
 	"slices"
 	"strings"
 	"testing"
+	"time"
 
 	"k8s.io/apimachinery/pkg/util/validation/field"
 	kubevirtv1 "kubevirt.io/api/core/v1"
@@ -158,6 +159,30 @@ func TestEnded(t *testing.T) {
 	cancel()
 	if found, complete := fleet.Analyze(ctx, all, settings); len(found) != 0 || complete {
 		t.Errorf("got%s", describe(found))
+	}
+}
+
+// TestEndedMidway ends the comparison of many keys with its context. It would take minutes.
+func TestEndedMidway(t *testing.T) {
+	list := func(format string) string {
+		var out []string
+		for i := range 256 {
+			out = append(out, fmt.Sprintf(format, i))
+		}
+		return strings.Join(out, ", ")
+	}
+	var text []string
+	for i := range 60 {
+		text = append(text, fmt.Sprintf("kind: VirtualMachinePreset\nmetadata: {name: p%[1]d, namespace: a}\n"+
+			"spec: {defaults: {metadata: {annotations: {%[2]s}}}, forbid: [%[3]s], require: [%[4]s]}\n", i,
+			list(fmt.Sprintf("annotation-%d-%%d: set", i)), list(fmt.Sprintf("{path: 'metadata.annotations[\"forbidden-%d-%%d\"]'}", i)),
+			list(fmt.Sprintf("{path: 'metadata.annotations[\"required-%d-%%d\"]'}", i))))
+	}
+	all, _, _ := compiled(t, strings.Join(text, "---\n"))
+	ctx, cancel := context.WithTimeout(t.Context(), 100*time.Millisecond)
+	defer cancel()
+	if _, complete := fleet.Analyze(ctx, all, settings); complete || len(all) != 60 {
+		t.Errorf("the analysis of %d presets is complete: %t", len(all), complete)
 	}
 }
 

@@ -52,18 +52,27 @@ func (a *analysis) misspelt() {
 // misspeltRules reports rules for a label, or another key, that resembles one that presets set, if
 // no preset sets the first.
 func (a *analysis) misspeltRules() {
+	keys := map[string][]string{} // those that presets set, by the path around them
 	for _, m := range a.members {
 		for _, p := range m.parts {
 			last := len(p.Path) - 1
 			if !p.Role.IsRule() || last < 1 || gives(a.at[p.path]) {
 				continue
 			}
+			if a.ended() {
+				return
+			}
 			around := p.Path[:last]
 			if other := otherLabels(p.Path); p.Role == provenance.Require && a.setsPlainly(other) {
 				a.report(misspeltSelector, m, Finding{Field: p.Field, Message: fmt.Sprintf("no preset sets %s; did you mean %s?", p.path, other)})
 				continue
 			}
-			if near := spelling.Typos(p.Path[last].Name, slices.Values(a.keysOf(around))); len(near) > 0 {
+			set, known := keys[around.String()]
+			if !known {
+				set = a.keysOf(around)
+				keys[around.String()] = set
+			}
+			if near := spelling.Typos(p.Path[last].Name, slices.Values(set)); len(near) > 0 {
 				a.report(misspeltSelector, m, Finding{
 					Field:   p.Field,
 					Message: fmt.Sprintf("no preset sets %s; did you mean %s?", p.path, around.Field(near[0])),
@@ -101,7 +110,8 @@ func (a *analysis) keysOf(p provenance.Path) (out []string) {
 			out = append(out, c.Path[len(p)].Name)
 		}
 	}
-	return out
+	slices.Sort(out)
+	return slices.Compact(out)
 }
 
 func gives(claims []claim) bool {
@@ -125,15 +135,18 @@ func (a *analysis) misspeltWellKnown(of string, users map[string][]*member) {
 // misspeltIn reports names that one preset uses, if others use a name that it may misspell.
 func (a *analysis) misspeltIn(at provenance.Path, prefix string, users map[string][]*member) {
 	names := slices.Sorted(maps.Keys(users))
+	common := slices.DeleteFunc(slices.Clone(names), func(o string) bool { return len(users[o]) < minUses })
 	for _, name := range names {
 		if len(users[name]) != 1 {
 			continue
 		}
+		if a.ended() {
+			return
+		}
 		m := users[name][0]
-		common := slices.DeleteFunc(slices.Clone(names), func(o string) bool {
-			return len(users[o]) < minUses || slices.Contains(users[o], m)
-		})
-		if near := spelling.Typos(name, slices.Values(common)); len(near) > 0 {
+		near := spelling.Typos(name, slices.Values(common))
+		near = slices.DeleteFunc(near, func(o string) bool { return slices.Contains(users[o], m) })
+		if len(near) > 0 {
 			a.report(misspeltSelector, m, Finding{
 				Field: at.String(),
 				Message: fmt.Sprintf("no other preset selects by label %s%s, but %d select by %s%s; did you mean that?",

@@ -31,6 +31,7 @@ const (
 	maxFields       = 512       // of defaults and of overrides, with objects, lists and elements
 	maxPaths        = 256       // of remove, of forbid and of require
 	maxConditions   = 32
+	maxSelector     = 1024       // keys and values of a selector
 	maxComputed     = 32         // values in defaults and overrides together
 	clusterPrefix   = "cluster/" // begins the Ref of a cluster preset
 )
@@ -154,6 +155,14 @@ func (c *Compiled) compileMatch(m v1alpha1.PresetMatch, at *field.Path, all *exp
 
 func selector(s *metav1.LabelSelector, at *field.Path, errs *field.ErrorList) labels.Selector {
 	if s == nil {
+		return nil
+	}
+	size := len(s.MatchLabels)
+	for _, r := range s.MatchExpressions {
+		size += 1 + len(r.Values)
+	}
+	if size > maxSelector {
+		*errs = append(*errs, field.TooMany(at, size, maxSelector))
 		return nil
 	}
 	out, err := metav1.LabelSelectorAsSelector(s)

@@ -8,6 +8,7 @@ import (
 
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/util/validation/field"
+	kubevirtv1 "kubevirt.io/api/core/v1"
 
 	"github.com/virtwright/virtwright/api/v1alpha1"
 	"github.com/virtwright/virtwright/presets/provenance"
@@ -168,7 +169,7 @@ func reservedMetadata(p provenance.Path, named bool) string {
 	}
 	key := p[1].Name
 	switch {
-	case slices.Contains(ReservedLabels, key):
+	case slices.Contains(ReservedLabels, key), key == kubevirtv1.VirtualMachineGenerationAnnotation:
 		return "KubeVirt reserves this key"
 	case key == corev1.LastAppliedConfigAnnotation:
 		return "kubectl apply keeps in it what it applied, and removes fields that the next manifest lacks"

@@ -57,6 +57,7 @@ remove: ["spec.template.spec.domain.cpu"]`, []string{"spec.defaults.spec.templat
 		"LastApplied":        {"", "overrides: {metadata: {annotations: {kubectl.kubernetes.io/last-applied-configuration: x}}}", []string{"kubectl apply keeps in it what it applied"}},
 		"Hooks":              {"", "defaults: {spec: {template: {metadata: {annotations: {hooks.kubevirt.io/hookSidecars: x}}}}}", []string{"hooks.kubevirt.io/ are reserved"}},
 		"ReservedLabel":      {"", "overrides: {spec: {template: {metadata: {labels: {kubevirt.io/nodeName: x}}}}}", []string{"KubeVirt reserves this key"}},
+		"ReservedGeneration": {"", "defaults: {spec: {template: {metadata: {annotations: {kubevirt.io/vm-generation: x}}}}}", []string{"KubeVirt reserves this key"}},
 		"RemoveAnnotations":  {"", `remove: ["metadata.annotations"]`, []string{"name the key"}},
 		"LaunchBeyond":       {"", "applyAt: Launch\ndefaults: {spec: {runStrategy: Always}}", []string{"spec.runStrategy", "applyAt: Launch"}},
 		"Priority":           {"", "priority: 1000001", []string{"spec.priority", "1000000"}},

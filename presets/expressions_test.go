@@ -59,10 +59,11 @@ func TestPresetLimits(t *testing.T) {
 		fmt.Fprintf(&many, "  - {name: c%d, expression: %q}\n", i, condition)
 	}
 	for name, c := range map[string]struct{ spec, want string }{
-		"expressions": {"match:\n  conditions:\n" + many.String(), "spec.match.conditions[5].expression"},
-		"fields":      {"defaults: {metadata: {labels: {" + repeated(1100, "l%: x, ") + "}}}", "spec.defaults: Forbidden: must have at most 512 fields, objects and list elements"},
-		"remove":      {"remove: [" + repeated(300, "'metadata.labels[\"l%\"]', ") + "]", "spec.remove: Too many: 300: must have at most 256 items"},
-		"forbid":      {"forbid: [" + repeated(300, "{path: 'metadata.labels[\"l%\"]'}, ") + "]", "spec.forbid: Too many: 300: must have at most 256 items"},
+		"expressions":      {"match:\n  conditions:\n" + many.String(), "spec.match.conditions[5].expression"},
+		"fields":           {"defaults: {metadata: {labels: {" + repeated(1100, "l%: x, ") + "}}}", "spec.defaults: Forbidden: must have at most 512 fields, objects and list elements"},
+		"values of labels": {"match: {labels: {matchExpressions: [{key: a, operator: In, values: [" + repeated(1100, "v%, ") + "]}]}}", "spec.match.labels: Too many: 1101: must have at most 1024 items"},
+		"remove":           {"remove: [" + repeated(300, "'metadata.labels[\"l%\"]', ") + "]", "spec.remove: Too many: 300: must have at most 256 items"},
+		"forbid":           {"forbid: [" + repeated(300, "{path: 'metadata.labels[\"l%\"]'}, ") + "]", "spec.forbid: Too many: 300: must have at most 256 items"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			preset := &v1alpha1.ClusterVirtualMachinePreset{}

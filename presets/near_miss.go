@@ -20,6 +20,9 @@ const (
 	// maxNamed is how many presets a message about near misses names.
 	maxNamed  = 3
 	maxLabels = 64 // of a VM, for them to be compared
+	// maxCandidates is how many keys, or values of a key, a label is compared with. Authors of
+	// presets must not make creates slow.
+	maxCandidates = 1024
 )
 
 // A labelIndex has the presets of one scope by the key and value of a label that they require.
@@ -73,12 +76,12 @@ func (q *query) typoOf(key, value string, scopes []labelIndex) (meant, ref strin
 	for _, x := range scopes {
 		keys := []string{key}
 		if !isKnown {
-			keys = spelling.Typos(key, maps.Keys(x))
+			keys = near(key, x)
 		}
 		for _, k := range keys {
 			values := []string{value}
 			if x[k][value] == nil {
-				values = spelling.Typos(value, maps.Keys(x[k]))
+				values = near(value, x[k])
 			}
 			for _, v := range values {
 				if ref := q.selectedBy(x[k][v]); ref != "" {
@@ -88,6 +91,13 @@ func (q *query) typoOf(key, value string, scopes []labelIndex) (meant, ref strin
 		}
 	}
 	return "", ""
+}
+
+func near[V any](name string, candidates map[string]V) []string {
+	if len(candidates) > maxCandidates {
+		return nil
+	}
+	return spelling.Typos(name, maps.Keys(candidates))
 }
 
 func (q *query) selectedBy(presets []*Compiled) string {

@@ -35,7 +35,7 @@ const maxDepth = 100
 // has two at most. The error is a *Rejection.
 func CheckReviewSize(raw []byte) error {
 	if isDeeper(raw, maxDepth) {
-		return &Rejection{Problems: field.ErrorList{field.Forbidden(nil, fmt.Sprintf("objects and lists must not be nested more than %d deep", maxDepth))}}
+		return &Rejection{Problems: field.ErrorList{field.Forbidden(field.NewPath("object"), fmt.Sprintf("objects and lists must not be nested more than %d deep", maxDepth))}}
 	}
 	return checkSize("", raw, limits{parts: 3 * MaxValues})
 }

@@ -40,6 +40,12 @@ func badRequest(format string, args ...any) *statusError {
 	return newStatus(http.StatusBadRequest, metav1.StatusReasonBadRequest, format, args...)
 }
 
+// isOfUser reports whether a user can do something about the error: wait, or send less. Others mean
+// that no API server sent the request.
+func isOfUser(err *statusError) bool {
+	return err.ErrStatus.Code == http.StatusTooManyRequests || err.ErrStatus.Code == http.StatusRequestEntityTooLarge
+}
+
 // A Request is an admission request.
 type Request struct{ admissionv1.AdmissionRequest }
 

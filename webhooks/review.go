@@ -48,7 +48,7 @@ func (h reviews) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 			return
 		}
 	}
-	if uid := uidOf(body); err.ErrStatus.Code == http.StatusTooManyRequests && uid != "" {
+	if uid := uidOf(body); isOfUser(err) && uid != "" {
 		writeJSON(w, http.StatusOK, reviewOf(uid, denied(err.Status())))
 		return
 	}
@@ -111,7 +111,7 @@ func parse(body []byte) (*Request, *statusError) {
 		return nil, badRequest("the body is not an AdmissionReview: "+format, args...)
 	}
 	if err := presets.CheckReviewSize(body); err != nil {
-		return bad("%v", err)
+		return nil, newStatus(http.StatusRequestEntityTooLarge, metav1.StatusReasonRequestEntityTooLarge, "%v", err)
 	}
 	var review admissionv1.AdmissionReview
 	if err := kjson.UnmarshalCaseSensitivePreserveInts(body, &review); err != nil {
