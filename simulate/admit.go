@@ -118,8 +118,8 @@ func (c *Cluster) admit(ctx context.Context, m VM, v *Verdict) error {
 	return c.checkInstancetype(ctx, m, v)
 }
 
-// checkInstancetype rejects a VM to which KubeVirt does not apply its instancetype, or that lacks
-// what its preference requires.
+// checkInstancetype rejects a VM to which KubeVirt does not apply its instancetype, that lacks what
+// its preference requires, or that is invalid with the fields of both.
 func (c *Cluster) checkInstancetype(ctx context.Context, m VM, v *Verdict) error {
 	if c.standalone() || m.Kind != presets.VirtualMachine || len(v.Problems) > 0 {
 		return nil
@@ -135,8 +135,11 @@ func (c *Cluster) checkInstancetype(ctx context.Context, m VM, v *Verdict) error
 	}
 	if conflict != "" {
 		v.reject(problemsOf(field.ErrorList{field.Forbidden(field.NewPath("spec", name), "KubeVirt rejects the VM: "+conflict)})...)
+		return nil
 	}
-	return nil
+	problems, err := c.checkExpanded(ctx, m, expanded, named)
+	v.reject(problemsOf(m.inVersion(problems))...)
+	return err
 }
 
 // setExpanded returns the values of a wrong type.

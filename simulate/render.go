@@ -162,17 +162,17 @@ func (c *Cluster) start(ctx context.Context, m VM, stored []byte) ([]byte, error
 	if err != nil || c.standalone() {
 		return raw, err
 	}
-	object, err := withDefaults(ctx, raw)
+	object, err := c.withDefaults(ctx, presets.VirtualMachineInstance, raw)
 	if err != nil {
 		return nil, err
 	}
 	return json.Marshal(object)
 }
 
-// withDefaults returns a VMI with the defaults that KubeVirt gives it.
-func withDefaults(ctx context.Context, vmi []byte) (map[string]any, error) {
-	engine := &presets.Engine{Platform: &presets.Platform{Alongside: true}}
-	result, err := engine.Resolve(ctx, presets.PlatformOnly, presets.Request{Kind: presets.VirtualMachineInstance, Object: vmi})
+// withDefaults returns a VM or VMI with the defaults that KubeVirt gives it when it starts.
+func (c *Cluster) withDefaults(ctx context.Context, kind presets.Kind, raw []byte) (map[string]any, error) {
+	engine := &presets.Engine{Platform: &presets.Platform{Architecture: c.settings.Rules.Architecture, Alongside: true}}
+	result, err := engine.Resolve(ctx, presets.PlatformOnly, presets.Request{Kind: kind, Object: raw})
 	if err != nil {
 		return nil, err
 	}

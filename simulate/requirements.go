@@ -8,11 +8,14 @@ import (
 
 	"k8s.io/apimachinery/pkg/api/resource"
 	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/util/validation/field"
 	kubevirtv1 "kubevirt.io/api/core/v1"
 	instancetypev1 "kubevirt.io/api/instancetype/v1beta1"
 
+	"github.com/virtwright/virtwright/fleet"
 	"github.com/virtwright/virtwright/presets"
 	"github.com/virtwright/virtwright/presets/tree"
+	"github.com/virtwright/virtwright/validation"
 )
 
 // A preferred is what decides whether a VM meets the requirements of its preference.
@@ -51,7 +54,7 @@ func (c *Cluster) unmetRequirement(ctx context.Context, m VM, expanded map[strin
 	if err != nil {
 		return "", err
 	}
-	object, err := withDefaults(ctx, raw)
+	object, err := c.withDefaults(ctx, presets.VirtualMachineInstance, raw)
 	if err != nil {
 		return "", err
 	}
@@ -67,6 +70,42 @@ func (c *Cluster) unmetRequirement(ctx context.Context, m VM, expanded map[strin
 		p.template.Spec.Domain.CPU = &cpu
 	}
 	return p.unmet(), nil
+}
+
+// checkExpanded returns the problems of a VM with the fields of its instancetype and preference; none
+// if one of them is unknown.
+func (c *Cluster) checkExpanded(ctx context.Context, m VM, expanded map[string]any, named []presets.Matcher) (field.ErrorList, error) {
+	for _, matcher := range named {
+		if spec, err := c.request(ctx, m).Instancetypes(matcher); err != nil || spec == nil {
+			return nil, nil //nolint:nilerr // a note says that it cannot be read
+		}
+	}
+	if len(named) == 0 {
+		return nil, nil
+	}
+	spec := tree.AsObject(expanded["spec"])
+	delete(spec, "instancetype")
+	delete(spec, "preference")
+	raw, err := json.Marshal(fleet.WithoutRecord(expanded))
+	if err != nil {
+		return nil, err
+	}
+	object, err := c.withDefaults(ctx, m.Kind, raw)
+	if err != nil {
+		return nil, m.rejection(err)
+	}
+	if raw, err = json.Marshal(object); err != nil {
+		return nil, err
+	}
+	machine, err := validation.NewVirtualMachine(raw)
+	if err != nil {
+		return nil, m.rejection(err)
+	}
+	problems := c.settings.Rules.Validate(machine).Errors
+	for _, p := range problems {
+		p.Detail += "; its instancetype or preference leads to this"
+	}
+	return problems, nil
 }
 
 // unmet follows KubeVirt's pkg/instancetype/preference/requirements.

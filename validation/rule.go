@@ -15,6 +15,9 @@ type Rule struct {
 	// ClusterConfigured marks rules that depend on KubeVirt's configuration. Alongside KubeVirt
 	// they are skipped, because only KubeVirt knows its configuration.
 	ClusterConfigured bool
+	// LiveUpdate marks rules that depend on the rollout strategy, and on nothing else of KubeVirt's
+	// configuration. Alongside KubeVirt they are skipped unless the user states the strategy.
+	LiveUpdate bool
 	// Gate is a feature gate that allows what the rule forbids. Setting it implies
 	// ClusterConfigured, and Check runs only if the gate is disabled.
 	Gate Gate
@@ -52,7 +55,9 @@ const (
 )
 
 // DependsOnConfig reports whether the result of the rule depends on KubeVirt's configuration.
-func (rule *Rule) DependsOnConfig() bool { return rule.ClusterConfigured || rule.Gate != "" }
+func (rule *Rule) DependsOnConfig() bool {
+	return rule.ClusterConfigured || rule.LiveUpdate || rule.Gate != ""
+}
 
 // A group is the rules for one part of a VM.
 type group struct {
@@ -81,7 +86,7 @@ func (p *problem) warnsOnly(c *Config, vm *ExpandedVM) bool {
 // appliesTo reports whether the rule validates vm.
 func (rule *Rule) appliesTo(c *Config, vm *ExpandedVM) bool {
 	switch {
-	case rule.DependsOnConfig() && c.Addon, rule.Gate != "" && c.Enabled(rule.Gate):
+	case c.Addon && rule.DependsOnConfig() && !(rule.LiveUpdate && c.StatedStrategy), rule.Gate != "" && c.Enabled(rule.Gate):
 		return false
 	case rule.Scope == VirtualMachines:
 		return vm.VM != nil

@@ -11,27 +11,29 @@ import (
 var memoryHotplugRules = []Rule{{
 	ID:          "max-guest-memory-at-least-guest",
 	Requirement: "memory.maxGuest is at least memory.guest.",
-	Strictness:  StricterThanKubeVirt,
 	Check: func(vm *ExpandedVM, r *Report) {
-		memory := memoryOf(vm)
+		memory, reach := memoryOf(vm), StricterThanKubeVirt
+		if vm.Config.StatedStrategy && hotpluggableMemory(vm) != nil {
+			reach = SameAsKubeVirt
+		}
 		if memory.Guest != nil && memory.MaxGuest != nil && memory.MaxGuest.Cmp(*memory.Guest) < 0 && !vm.hasInstancetype() {
-			r.Add(field.Invalid(vm.Domain("memory", "maxGuest"), memory.MaxGuest.String(),
+			r.addStricter(reach, field.Invalid(vm.Domain("memory", "maxGuest"), memory.MaxGuest.String(),
 				fmt.Sprintf("must be at least memory.guest, which is %s", memory.Guest.String())))
 		}
 	},
 }, {
-	ID:                "memory-hotplug-architecture",
-	Requirement:       "With live updates, maxGuest is for amd64 only.",
-	ClusterConfigured: true,
+	ID:          "memory-hotplug-architecture",
+	Requirement: "With live updates, maxGuest is for amd64 only.",
+	LiveUpdate:  true,
 	Check: func(vm *ExpandedVM, r *Report) {
 		if memory := hotpluggableMemory(vm); memory != nil && vm.Architecture() != "amd64" {
 			r.Add(field.Forbidden(vm.Domain("memory", "maxGuest"), "memory hotplug is not supported on "+vm.Architecture()+", only on amd64"))
 		}
 	},
 }, {
-	ID:                "memory-hotplug-compatible",
-	Requirement:       "With live updates, maxGuest excludes realtime, NUMA passthrough and launch security.",
-	ClusterConfigured: true,
+	ID:          "memory-hotplug-compatible",
+	Requirement: "With live updates, maxGuest excludes realtime, NUMA passthrough and launch security.",
+	LiveUpdate:  true,
 	Check: func(vm *ExpandedVM, r *Report) {
 		memory := hotpluggableMemory(vm)
 		if memory == nil {
@@ -51,9 +53,9 @@ var memoryHotplugRules = []Rule{{
 		r.Add(field.Forbidden(vm.Domain("memory", "maxGuest"), "memory cannot grow with "+with))
 	},
 }, {
-	ID:                "memory-hotplug-minimum",
-	Requirement:       "With live updates, a guest with maxGuest has at least 1Gi of memory.",
-	ClusterConfigured: true,
+	ID:          "memory-hotplug-minimum",
+	Requirement: "With live updates, a guest with maxGuest has at least 1Gi of memory.",
+	LiveUpdate:  true,
 	Check: func(vm *ExpandedVM, r *Report) {
 		memory := hotpluggableMemory(vm)
 		if memory != nil && memory.Guest != nil && memory.Guest.Sign() > 0 && memory.Guest.Cmp(leastHotplugged) < 0 {
@@ -61,9 +63,9 @@ var memoryHotplugRules = []Rule{{
 		}
 	},
 }, {
-	ID:                "memory-hotplug-aligned",
-	Requirement:       "With live updates, guest and maxGuest are multiples of 2Mi, or of 1Gi with huge pages of 1Gi.",
-	ClusterConfigured: true,
+	ID:          "memory-hotplug-aligned",
+	Requirement: "With live updates, guest and maxGuest are multiples of 2Mi, or of 1Gi with huge pages of 1Gi.",
+	LiveUpdate:  true,
 	Check: func(vm *ExpandedVM, r *Report) {
 		memory := hotpluggableMemory(vm)
 		if memory == nil {
