@@ -72,8 +72,7 @@ const (
 // complete is false, there may be more findings: there were too many, there were too many pairs of
 // presets to try, or the context ended.
 func Analyze(ctx context.Context, all []*presets.Compiled, settings Settings) (found []Finding, complete bool) {
-	a := newAnalysis(ctx, all)
-	a.Settings = settings
+	a := newAnalysis(ctx, all, settings)
 	if rules := settings.Rules; rules != nil && !rules.Addon {
 		a.standalone = &presets.Engine{Platform: &presets.Platform{Architecture: rules.Architecture}}
 	}
@@ -138,8 +137,8 @@ type analysis struct {
 }
 
 // newAnalysis sorts the presets, so that findings do not depend on their order.
-func newAnalysis(ctx context.Context, all []*presets.Compiled) *analysis {
-	a := &analysis{ctx: ctx, trialsLeft: maxTrials, all: presets.NewSnapshot(all, nil), at: map[string][]claim{}, under: map[string][]claim{}}
+func newAnalysis(ctx context.Context, all []*presets.Compiled, settings Settings) *analysis {
+	a := &analysis{Settings: settings, ctx: ctx, trialsLeft: maxTrials, all: presets.NewSnapshot(all, nil), at: map[string][]claim{}, under: map[string][]claim{}}
 	for _, c := range all {
 		vms, namespaces := c.Selectors()
 		m := &member{Compiled: c, vms: requirements(vms), namespaces: requirements(namespaces), demands: c.Expressions().Demands()}

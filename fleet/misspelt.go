@@ -55,31 +55,30 @@ func (a *analysis) misspeltRules() {
 	keys := map[string][]string{} // those that presets set, by the path around them
 	for _, m := range a.members {
 		for _, p := range m.parts {
-			last := len(p.Path) - 1
-			if !p.Role.IsRule() || last < 1 || gives(a.at[p.path]) {
-				continue
-			}
-			if a.ended() {
-				return
-			}
-			around := p.Path[:last]
-			if other := otherLabels(p.Path); p.Role == provenance.Require && a.setsPlainly(other) {
-				a.report(misspeltSelector, m, Finding{Field: p.Field, Message: fmt.Sprintf("no preset sets %s; did you mean %s?", p.path, other)})
-				continue
-			}
-			set, known := keys[around.String()]
-			if !known {
-				set = a.keysOf(around)
-				keys[around.String()] = set
-			}
-			if near := spelling.Typos(p.Path[last].Name, slices.Values(set)); len(near) > 0 {
-				a.report(misspeltSelector, m, Finding{
-					Field:   p.Field,
-					Message: fmt.Sprintf("no preset sets %s; did you mean %s?", p.path, around.Field(near[0])),
-				})
+			if p.Role.IsRule() && len(p.Path) > 1 && !gives(a.at[p.path]) && !a.ended() {
+				a.misspeltRule(m, p, keys)
 			}
 		}
 	}
+}
+
+func (a *analysis) misspeltRule(m *member, p *part, keys map[string][]string) {
+	last := len(p.Path) - 1
+	around := p.Path[:last]
+	meant := otherLabels(p.Path)
+	if p.Role != provenance.Require || !a.setsPlainly(meant) {
+		set, known := keys[around.String()]
+		if !known {
+			set = a.keysOf(around)
+			keys[around.String()] = set
+		}
+		near := spelling.Typos(p.Path[last].Name, slices.Values(set))
+		if len(near) == 0 {
+			return
+		}
+		meant = around.Field(near[0])
+	}
+	a.report(misspeltSelector, m, Finding{Field: p.Field, Message: fmt.Sprintf("no preset sets %s; did you mean %s?", p.path, meant)})
 }
 
 // setsPlainly reports whether a preset sets a path to a plain value.

@@ -137,7 +137,8 @@ func noSuchStep(before provenance.Path, seg provenance.Segment, s *vmschema.Sche
 	return fmt.Errorf("path does not exist: %s is a value and has no fields", where)
 }
 
-// ReservedLabels tell KubeVirt the node and the owner of a VMI. Its webhook rejects them from users.
+// ReservedLabels tell KubeVirt the node and the owner of a VMI. Its webhook rejects them from
+// users.
 var ReservedLabels = []string{
 	"kubevirt.io/created-by", "kubevirt.io/migrationJobUID", "kubevirt.io/nodeName",
 	"kubevirt.io/migrationTargetNodeName", "kubevirt.io/schedulable", "kubevirt.io/install-strategy",

@@ -12,7 +12,8 @@ import (
 
 // sensitiveFields affect more than the VM: its node, secrets, its guest. Permission to write
 // presets does not suffice to set them in the VMs of others. docs/protection.md gives the reason
-// for each. A label or annotation with * is a pattern, as in [path.Match]; at its end, * includes /.
+// for each. A label or annotation with * is a pattern as in [path.Match]; at its end, * includes
+// slashes.
 var sensitiveFields = slices.Concat(paths(
 	"volumes[*].hostDisk",
 	"volumes[*].cloudInitNoCloud", "volumes[*].cloudInitConfigDrive", "volumes[*].sysprep",

@@ -72,8 +72,8 @@ func (c *Cluster) unmetRequirement(ctx context.Context, m VM, expanded map[strin
 	return p.unmet(), nil
 }
 
-// checkExpanded returns the problems of a VM with the fields of its instancetype and preference; none
-// if one of them is unknown.
+// checkExpanded returns the problems of a VM with the fields of its instancetype and preference;
+// none if one of them is unknown.
 func (c *Cluster) checkExpanded(ctx context.Context, m VM, expanded map[string]any, named []presets.Matcher) (field.ErrorList, error) {
 	for _, matcher := range named {
 		if spec, err := c.request(ctx, m).Instancetypes(matcher); err != nil || spec == nil {
