@@ -181,8 +181,18 @@ func TestEndedMidway(t *testing.T) {
 	all, _, _ := compiled(t, strings.Join(text, "---\n"))
 	ctx, cancel := context.WithTimeout(t.Context(), 100*time.Millisecond)
 	defer cancel()
-	if _, complete := fleet.Analyze(ctx, all, settings); complete || len(all) != 60 {
-		t.Errorf("the analysis of %d presets is complete: %t", len(all), complete)
+	ended := make(chan bool)
+	go func() {
+		_, complete := fleet.Analyze(ctx, all, settings)
+		ended <- complete
+	}()
+	select {
+	case complete := <-ended:
+		if complete || len(all) != 60 {
+			t.Errorf("the analysis of %d presets is complete: %t", len(all), complete)
+		}
+	case <-time.After(20 * time.Second):
+		t.Error("the analysis does not end with its context")
 	}
 }
 

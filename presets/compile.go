@@ -140,8 +140,8 @@ func checkSupported[T ~string](at *field.Path, value T, supported ...T) field.Er
 }
 
 func (c *Compiled) compileMatch(m v1alpha1.PresetMatch, at *field.Path, all *expressionCompiler, errs *field.ErrorList) {
-	c.labels = selector(m.Labels, at.Child("labels"), errs)
-	c.namespaces = selector(m.Namespaces, at.Child("namespaces"), errs)
+	c.labels = limitedSelector(m.Labels, at.Child("labels"), errs)
+	c.namespaces = limitedSelector(m.Namespaces, at.Child("namespaces"), errs)
 	if m.Namespaces != nil && !c.Cluster() {
 		*errs = append(*errs, field.Forbidden(at.Child("namespaces"),
 			"a VirtualMachinePreset acts in its own namespace only; use a ClusterVirtualMachinePreset to select namespaces by label"))
@@ -153,7 +153,8 @@ func (c *Compiled) compileMatch(m v1alpha1.PresetMatch, at *field.Path, all *exp
 	c.conditions = all.Conditions(m.Conditions, at.Child("conditions"), errs)
 }
 
-func selector(s *metav1.LabelSelector, at *field.Path, errs *field.ErrorList) labels.Selector {
+// limitedSelector is selector for what every VM and every other preset is compared with.
+func limitedSelector(s *metav1.LabelSelector, at *field.Path, errs *field.ErrorList) labels.Selector {
 	if s == nil {
 		return nil
 	}
@@ -163,6 +164,13 @@ func selector(s *metav1.LabelSelector, at *field.Path, errs *field.ErrorList) la
 	}
 	if size > maxSelector {
 		*errs = append(*errs, field.TooMany(at, size, maxSelector))
+		return nil
+	}
+	return selector(s, at, errs)
+}
+
+func selector(s *metav1.LabelSelector, at *field.Path, errs *field.ErrorList) labels.Selector {
+	if s == nil {
 		return nil
 	}
 	out, err := metav1.LabelSelectorAsSelector(s)

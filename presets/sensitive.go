@@ -43,7 +43,8 @@ var sensitiveFields = slices.Concat(paths(
 func podAnnotations() (out []provenance.Path) {
 	for _, prefix := range []string{
 		"k8s.v1.cni.cncf.io/", "v1.multus-cni.io/", "cni.projectcalico.org/", "k8s.ovn.org/", "ovn.kubernetes.io/", "policy.cilium.io/", "io.cilium",
-		"*.ovn.kubernetes.io/", "*.kubernetes.io/logical_switch", "ipam.cilium.io/", "ipam.antrea.io/",
+		"*.ovn.kubernetes.io/", "*.kubernetes.io/logical_switch", "*.kubernetes.io/ip_address", "*.kubernetes.io/mac_address", "*.kubernetes.io/ip_pool",
+		"ipam.cilium.io/", "ipam.antrea.io/",
 		"container.apparmor.security.beta.kubernetes.io/", "seccomp.security.alpha.kubernetes.io/", "container.seccomp.security.alpha.kubernetes.io/",
 		"io.kubernetes.cri-o.", "io.katacontainers.", "openshift.io/required-scc",
 		"pre.hook.backup.velero.io/", "post.hook.backup.velero.io/", "vault.hashicorp.com/", "vault.security.banzaicloud.io/", "iam.amazonaws.com/",

@@ -103,7 +103,7 @@ func (u unsupportedKinds) check(o manifest.Object, kind schema.GroupKind, alone 
 // versionOf returns the apiVersion of the kind with a name, for a misspelt group.
 func versionOf(name string) string {
 	for known, its := range kinds {
-		if known.Kind == name {
+		if known.Kind == name && known.Group != "" { // others have a Namespace, too
 			return schema.GroupVersion{Group: known.Group, Version: its.versions[0]}.String()
 		}
 	}

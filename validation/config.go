@@ -15,9 +15,9 @@ type Config struct {
 	// NoLiveUpdate selects KubeVirt's rollout strategy Stage, with which a running VMI never
 	// changes. The default is LiveUpdate.
 	NoLiveUpdate bool
-	// StatedStrategy is true if NoLiveUpdate is what the user states, as on a command line. A
-	// webhook alongside KubeVirt does not know KubeVirt's strategy.
-	StatedStrategy bool
+	// AssumedStrategy is true if NoLiveUpdate counts alongside KubeVirt, too: a command assumes
+	// KubeVirt's default, or its user states the strategy. A webhook does not know KubeVirt's.
+	AssumedStrategy bool
 	// NoBridgeOnPodNetwork forbids bridge bindings on the pod network.
 	NoBridgeOnPodNetwork bool
 	// GraceDevices are the resource names of NVIDIA Grace GPUs that VMs may use.

@@ -16,7 +16,7 @@ type Rule struct {
 	// they are skipped, because only KubeVirt knows its configuration.
 	ClusterConfigured bool
 	// LiveUpdate marks rules that depend on the rollout strategy, and on nothing else of KubeVirt's
-	// configuration. Alongside KubeVirt they are skipped unless the user states the strategy.
+	// configuration. Alongside KubeVirt they are skipped unless the strategy is assumed.
 	LiveUpdate bool
 	// Gate is a feature gate that allows what the rule forbids. Setting it implies
 	// ClusterConfigured, and Check runs only if the gate is disabled.
@@ -86,7 +86,7 @@ func (p *problem) warnsOnly(c *Config, vm *ExpandedVM) bool {
 // appliesTo reports whether the rule validates vm.
 func (rule *Rule) appliesTo(c *Config, vm *ExpandedVM) bool {
 	switch {
-	case c.Addon && rule.DependsOnConfig() && !(rule.LiveUpdate && c.StatedStrategy), rule.Gate != "" && c.Enabled(rule.Gate):
+	case c.Addon && rule.DependsOnConfig() && !(rule.LiveUpdate && c.AssumedStrategy), rule.Gate != "" && c.Enabled(rule.Gate):
 		return false
 	case rule.Scope == VirtualMachines:
 		return vm.VM != nil

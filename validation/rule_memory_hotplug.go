@@ -13,7 +13,7 @@ var memoryHotplugRules = []Rule{{
 	Requirement: "memory.maxGuest is at least memory.guest.",
 	Check: func(vm *ExpandedVM, r *Report) {
 		memory, reach := memoryOf(vm), StricterThanKubeVirt
-		if vm.Config.StatedStrategy && hotpluggableMemory(vm) != nil {
+		if vm.Config.AssumedStrategy && hotpluggableMemory(vm) != nil {
 			reach = SameAsKubeVirt
 		}
 		if memory.Guest != nil && memory.MaxGuest != nil && memory.MaxGuest.Cmp(*memory.Guest) < 0 && !vm.hasInstancetype() {
@@ -71,19 +71,22 @@ var memoryHotplugRules = []Rule{{
 		if memory == nil {
 			return
 		}
-		alignment := resource.MustParse("2Mi")
+		alignment, reach := resource.MustParse("2Mi"), SameAsKubeVirt
 		if page, err := pageSize(vm); err == nil && page.Cmp(leastHotplugged) == 0 {
 			alignment = page
+			if memory.Hugepages.PageSize != "1Gi" { // KubeVirt compares the text
+				reach = StricterThanKubeVirt
+			}
 		}
 		detail := fmt.Sprintf("must be a multiple of %s, the step of memory hotplug", alignment.String())
 		guest := memory.Guest
 		// hugepages-whole reports memory that is not a multiple of the page size.
 		paged, _ := memoryInPages(vm)
 		if guest != nil && guest.Value()%alignment.Value() != 0 && (memory.Hugepages == nil || paged.Cmp(*guest) != 0) {
-			r.Add(field.Invalid(vm.Domain("memory", "guest"), guest.String(), detail))
+			r.addStricter(reach, field.Invalid(vm.Domain("memory", "guest"), guest.String(), detail))
 		}
 		if memory.MaxGuest.Value()%alignment.Value() != 0 {
-			r.Add(field.Invalid(vm.Domain("memory", "maxGuest"), memory.MaxGuest.String(), detail))
+			r.addStricter(reach, field.Invalid(vm.Domain("memory", "maxGuest"), memory.MaxGuest.String(), detail))
 		}
 	},
 }}

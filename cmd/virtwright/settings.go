@@ -201,7 +201,7 @@ func (o *settings) clusterSettings(s streams, args []string) (simulate.Settings,
 	owner, err := o.readOwner(s.in)
 	o.rules.Addon, o.rules.Architecture = o.mode == modeAddon, cmp.Or(o.platform.Architecture, defaultArchitecture)
 	o.platform.NoLiveUpdate = o.rules.NoLiveUpdate
-	o.rules.StatedStrategy = true
+	o.rules.AssumedStrategy = true
 	engine := &presets.Engine{RejectConflicts: o.presetConflicts == "reject", WarnEverything: o.warnings == warnEverything}
 	if o.mode == modeStandalone {
 		engine.Platform = &o.platform
