@@ -57,8 +57,11 @@ var memoryHotplugRules = []Rule{{
 	Requirement: "With live updates, a guest with maxGuest has at least 1Gi of memory.",
 	LiveUpdate:  true,
 	Check: func(vm *ExpandedVM, r *Report) {
-		memory := hotpluggableMemory(vm)
-		if memory != nil && memory.Guest != nil && memory.Guest.Sign() > 0 && memory.Guest.Cmp(leastHotplugged) < 0 {
+		switch memory := hotpluggableMemory(vm); {
+		case memory == nil:
+		case memory.Guest == nil && vm.Config.Addon: // otherwise memory-given reports it
+			r.Add(field.Required(vm.Domain("memory", "guest"), "must be given with maxGuest, and be at least 1Gi"))
+		case memory.Guest != nil && memory.Guest.Sign() > 0 && memory.Guest.Cmp(leastHotplugged) < 0:
 			r.Add(field.Invalid(vm.Domain("memory", "guest"), memory.Guest.String(), "must be at least 1Gi with maxGuest"))
 		}
 	},
