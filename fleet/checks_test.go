@@ -181,7 +181,7 @@ func TestEndedMidway(t *testing.T) {
 	all, _, _ := compiled(t, strings.Join(text, "---\n"))
 	ctx, cancel := context.WithTimeout(t.Context(), 100*time.Millisecond)
 	defer cancel()
-	ended := make(chan bool)
+	ended := make(chan bool, 1)
 	go func() {
 		_, complete := fleet.Analyze(ctx, all, settings)
 		ended <- complete

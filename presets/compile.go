@@ -14,6 +14,7 @@ import (
 	metav1validation "k8s.io/apimachinery/pkg/apis/meta/v1/validation"
 	"k8s.io/apimachinery/pkg/labels"
 	"k8s.io/apimachinery/pkg/util/validation/field"
+	"k8s.io/utils/ptr"
 	kjson "sigs.k8s.io/json"
 
 	"github.com/virtwright/virtwright/api/v1alpha1"
@@ -153,13 +154,12 @@ func (c *Compiled) compileMatch(m v1alpha1.PresetMatch, at *field.Path, all *exp
 	c.conditions = all.Conditions(m.Conditions, at.Child("conditions"), errs)
 }
 
-// limitedSelector is selector for what every VM and every other preset is compared with.
+// limitedSelector compiles a selector of a preset. Its size is limited, because VMs and other
+// presets are compared with it.
 func limitedSelector(s *metav1.LabelSelector, at *field.Path, errs *field.ErrorList) labels.Selector {
-	if s == nil {
-		return nil
-	}
-	size := len(s.MatchLabels)
-	for _, r := range s.MatchExpressions {
+	given := ptr.Deref(s, metav1.LabelSelector{})
+	size := len(given.MatchLabels)
+	for _, r := range given.MatchExpressions {
 		size += 1 + len(r.Values)
 	}
 	if size > maxSelector {

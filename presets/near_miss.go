@@ -93,6 +93,7 @@ func (q *query) typoOf(key, value string, scopes []labelIndex) (meant, ref strin
 	return "", ""
 }
 
+// near returns the candidates that name may misspell; none if there are too many to compare.
 func near[V any](name string, candidates map[string]V) []string {
 	if len(candidates) > maxCandidates {
 		return nil

@@ -124,20 +124,27 @@ func (c *Cluster) checkInstancetype(ctx context.Context, m VM, v *Verdict) error
 	if c.standalone() || m.Kind != presets.VirtualMachine || len(v.Problems) > 0 {
 		return nil
 	}
-	name := "instancetype"
-	expanded, named, conflict := presets.ExpandInstancetype(v.object, c.request(ctx, m).Instancetypes)
-	if conflict == "" && len(named) > 0 {
-		var err error
-		if conflict, err = c.unmetRequirement(ctx, m, expanded, named); err != nil {
-			return err
-		}
-		name = "preference"
-	}
-	if conflict != "" {
+	forbid := func(name, conflict string) {
 		v.reject(problemsOf(field.ErrorList{field.Forbidden(field.NewPath("spec", name), "KubeVirt rejects the VM: "+conflict)})...)
+	}
+	expanded, named, conflict := presets.ExpandInstancetype(v.object, c.request(ctx, m).Instancetypes)
+	if conflict != "" {
+		forbid("instancetype", conflict)
 		return nil
 	}
-	problems, err := c.checkExpanded(ctx, m, expanded, named)
+	p, known := c.preferredOf(ctx, m, named)
+	if !known {
+		return nil
+	}
+	unmet, err := c.unmetRequirement(ctx, p, expanded)
+	if err != nil {
+		return err
+	}
+	if unmet != "" {
+		forbid("preference", unmet)
+		return nil
+	}
+	problems, err := c.checkExpanded(ctx, m, expanded)
 	v.reject(problemsOf(m.inVersion(problems))...)
 	return err
 }

@@ -78,12 +78,12 @@ type unsupportedKinds int
 const (
 	rejectNone     unsupportedKinds = iota
 	rejectMisspelt                  // those of virtwright, and misspelt kinds
-	rejectLone                      // also, in files that the user named, those with a supported name, and all without a supported object
+	rejectLone                      // also, in files that the user named, kinds of a misspelt group, and all if nothing is supported there
 	rejectNamed                     // also all in files that the user named
 )
 
-// check returns an error if an object of an unsupported kind must not be ignored. In alone, its
-// file has no supported object.
+// check returns an error if an object of an unsupported kind must not be ignored. Alone says
+// that its file has no supported object.
 func (u unsupportedKinds) check(o manifest.Object, kind schema.GroupKind, alone bool) error {
 	near, supported := nearestKind(kind), versionOf(kind.Kind)
 	switch {

@@ -25,25 +25,32 @@ type preferred struct {
 	template     kubevirtv1.VirtualMachineInstance              // with the fields of both, and KubeVirt's defaults
 }
 
-// unmetRequirement says which requirement of its preference a VM does not meet; empty if it meets
-// all, or if a matcher is unknown. Expanded is the VM with the fields of the named matchers.
-func (c *Cluster) unmetRequirement(ctx context.Context, m VM, expanded map[string]any, named []presets.Matcher) (string, error) {
-	var p preferred
-	convert := runtime.DefaultUnstructuredConverter.FromUnstructured
+// preferredOf decodes the named matchers of a VM. Known is false if there are none, if one cannot
+// be read, as a note says, or if one is invalid, which is reported by itself.
+func (c *Cluster) preferredOf(ctx context.Context, m VM, named []presets.Matcher) (p *preferred, known bool) {
+	p = &preferred{}
+	find := c.request(ctx, m).Instancetypes
 	for _, matcher := range named {
-		spec, err := c.request(ctx, m).Instancetypes(matcher)
+		spec, err := find(matcher)
 		if err != nil || spec == nil {
-			return "", nil //nolint:nilerr // a note says that it cannot be read
+			return nil, false
 		}
 		var into any = &p.preference
 		if strings.HasSuffix(matcher.Kind, "Instancetype") {
 			p.instancetype = &instancetypev1.VirtualMachineInstancetypeSpec{}
 			into = p.instancetype
 		}
-		if convert(spec, into) != nil {
-			return "", nil //nolint:nilerr // the object itself is rejected
+		if runtime.DefaultUnstructuredConverter.FromUnstructured(spec, into) != nil {
+			return nil, false
 		}
 	}
+	return p, len(named) > 0
+}
+
+// unmetRequirement says which requirement of its preference a VM does not meet; empty if it meets
+// all. Expanded is the VM with the fields of its matchers.
+func (c *Cluster) unmetRequirement(ctx context.Context, p *preferred, expanded map[string]any) (string, error) {
+	convert := runtime.DefaultUnstructuredConverter.FromUnstructured
 	if p.preference.Requirements == nil {
 		return "", nil
 	}
@@ -72,17 +79,8 @@ func (c *Cluster) unmetRequirement(ctx context.Context, m VM, expanded map[strin
 	return p.unmet(), nil
 }
 
-// checkExpanded returns the problems of a VM with the fields of its instancetype and preference;
-// none if one of them is unknown.
-func (c *Cluster) checkExpanded(ctx context.Context, m VM, expanded map[string]any, named []presets.Matcher) (field.ErrorList, error) {
-	for _, matcher := range named {
-		if spec, err := c.request(ctx, m).Instancetypes(matcher); err != nil || spec == nil {
-			return nil, nil //nolint:nilerr // a note says that it cannot be read
-		}
-	}
-	if len(named) == 0 {
-		return nil, nil
-	}
+// checkExpanded returns the problems of a VM with the fields of its instancetype and preference.
+func (c *Cluster) checkExpanded(ctx context.Context, m VM, expanded map[string]any) (field.ErrorList, error) {
 	spec := tree.AsObject(expanded["spec"])
 	delete(spec, "instancetype")
 	delete(spec, "preference")

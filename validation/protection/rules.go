@@ -85,7 +85,7 @@ func reservedKeys(path ...string) part {
 
 // VMGeneration is the annotation with which KubeVirt's controller marks VMIs of VMs. It stays when
 // a VMI is orphaned, and other users may not write it.
-const VMGeneration = "kubevirt.io/vm-generation"
+const VMGeneration = kubevirtv1.VirtualMachineGenerationAnnotation
 
 func keys(field string, names ...string) part {
 	return part{Path: []string{"metadata", field}, Keys: names}
