@@ -268,13 +268,30 @@ func (g *ground) findsMode(t *testing.T) {
 	says(t, call(t, "", "expand", "-f", vm, "--live").fine(t).out, platform)
 	g.kubectl("apiVersion: apiextensions.k8s.io/v1\nkind: CustomResourceDefinition\nmetadata: {name: kubevirts.kubevirt.io}\n"+
 		"spec: {group: kubevirt.io, scope: Namespaced, names: {plural: kubevirts, singular: kubevirt, kind: KubeVirt, listKind: KubeVirtList},\n"+
-		"  versions: [{name: v1, served: true, storage: true, schema: {openAPIV3Schema: {type: object}}}]}\n", "create", "-f", "-")
+		"  versions: [{name: v1, served: true, storage: true, schema: {openAPIV3Schema: {type: object, x-kubernetes-preserve-unknown-fields: true}}}]}\n", "create", "-f", "-")
 	g.kubectl("", "wait", "--for=condition=Established", "crd/kubevirts.kubevirt.io")
 	defer g.kubectl("", "delete", "crd", "kubevirts.kubevirt.io")
 	if got := call(t, "", "expand", "-f", vm, "--live").fine(t); strings.Contains(got.out, platform) {
 		t.Errorf("standalone alongside KubeVirt:\n%s", got.out)
 	}
 	says(t, call(t, "", "expand", "-f", vm, "--live", "--mode", "standalone").fine(t).out, platform)
+	g.readsStrategy(t)
+}
+
+// readsStrategy validates a VM that only the rollout strategy LiveUpdate rejects.
+func (g *ground) readsStrategy(t *testing.T) {
+	vm := write(t, "vm.yaml", strings.Replace(liveVM("grows", "shop", ""), "{guest: 1Gi}", "{guest: 2Gi, maxGuest: 1Gi}", 1))
+	validate := func(args ...string) outcome {
+		return call(t, "", append([]string{"validate", "-f", vm, "--live"}, args...)...)
+	}
+	if got := validate(); got.code != exitRejected {
+		t.Errorf("without a KubeVirt: %d %s", got.code, got.out)
+	}
+	g.kubectl("apiVersion: kubevirt.io/v1\nkind: KubeVirt\nmetadata: {name: kubevirt, namespace: shop}\nspec: {configuration: {vmRolloutStrategy: Stage}}\n", "create", "-f", "-")
+	validate().fine(t)
+	if got := validate("--vm-rollout-strategy", "LiveUpdate"); got.code != exitRejected {
+		t.Errorf("with a flag: %d %s", got.code, got.out)
+	}
 }
 
 func (g *ground) readsMany(t *testing.T) {

@@ -13,6 +13,7 @@ import (
 	"github.com/spf13/cobra"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/labels"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/util/sets"
@@ -180,6 +181,9 @@ func (o *settings) stored(ctx context.Context, s streams, args []string, files [
 	if err != nil {
 		return nil, err
 	}
+	if err := o.readStrategy(ctx, s, from.Objects); err != nil {
+		return nil, err
+	}
 	query := o.query(names, simulate.NewSurvey(files, namespace))
 	out, notes, err := from.Read(ctx, query)
 	note(s, notes)
@@ -247,9 +251,11 @@ func (o *settings) readsVMs(fromFiles, inFiles bool) bool {
 	return o.all || o.selector != "" || !fromFiles || !inFiles && !o.filesOnly
 }
 
+var kubeVirts = kubevirtv1.GroupVersion.WithResource("kubevirts")
+
 // modeOf returns addon if the cluster has KubeVirt.
 func modeOf(config *rest.Config) (string, error) {
-	hasKubeVirt, err := serves(config, kubevirtv1.GroupVersion.WithResource("kubevirts"))
+	hasKubeVirt, err := serves(config, kubeVirts)
 	switch {
 	case err != nil:
 		return "", fmt.Errorf("cannot detect whether the cluster has KubeVirt: %w", err)
@@ -257,6 +263,27 @@ func modeOf(config *rest.Config) (string, error) {
 		return modeAddon, nil
 	}
 	return modeStandalone, nil
+}
+
+// readStrategy reads KubeVirt's rollout strategy from the cluster unless a flag gives it. KubeVirt's
+// role for all users allows that.
+func (o *settings) readStrategy(ctx context.Context, s streams, cluster dynamic.Interface) error {
+	if o.mode != modeAddon || o.strategyGiven {
+		return nil
+	}
+	installed, err := cluster.Resource(kubeVirts).List(ctx, metav1.ListOptions{})
+	if apierrors.IsForbidden(err) {
+		note(s, []string{"KubeVirt's rollout strategy is unknown; LiveUpdate, its default, is assumed unless --vm-rollout-strategy says otherwise: " + err.Error()})
+		return nil
+	}
+	if err != nil && !apierrors.IsNotFound(err) {
+		return fmt.Errorf("cannot read KubeVirt's rollout strategy: %w", err)
+	}
+	if installed != nil && len(installed.Items) > 0 {
+		strategy, _, _ := unstructured.NestedString(installed.Items[0].Object, "spec", "configuration", "vmRolloutStrategy")
+		o.rules.NoLiveUpdate = strategy == string(kubevirtv1.VMRolloutStrategyStage)
+	}
+	return nil
 }
 
 // serves reports whether a cluster serves a resource.
