@@ -265,8 +265,8 @@ func modeOf(config *rest.Config) (string, error) {
 	return modeStandalone, nil
 }
 
-// readStrategy reads KubeVirt's rollout strategy from the cluster unless a flag gives it. KubeVirt's
-// role for all users allows that.
+// readStrategy reads KubeVirt's rollout strategy from the cluster unless a flag gives it. A role of
+// KubeVirt allows that to all users.
 func (o *settings) readStrategy(ctx context.Context, s streams, cluster dynamic.Interface) error {
 	if o.mode != modeAddon || o.strategyGiven {
 		return nil
