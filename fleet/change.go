@@ -16,7 +16,7 @@ type Change struct {
 	// Before and After are values; nil for an absent field.
 	Before any `json:"before,omitempty"`
 	After  any `json:"after,omitempty"`
-	// Preset sets the field after the change, or set it before; empty for the platform and users.
+	// Preset sets the field after the change, or set it before; empty if no preset did.
 	Preset string `json:"preset,omitempty"`
 	// Effect is what a running VM needs before the change is effective.
 	Effect Effect `json:"effect,omitempty"`
@@ -73,7 +73,7 @@ func Changes(before, after []presets.Origin, updates Updates) []Change {
 	return out
 }
 
-// decidingPreset returns the preset that set a field; empty for the platform and users.
+// decidingPreset returns the preset that set a field; empty if no preset did.
 func decidingPreset(o presets.Origin) string {
 	if o.By.Role == provenance.Platform {
 		return ""

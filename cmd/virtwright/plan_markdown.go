@@ -124,7 +124,7 @@ func (c *forgeComment) groups(groups []*fleet.Group) []string {
 		fmt.Fprintf(&text, "\n**%s%s**: %s\n\n| field | now | new | running VMs | preset |\n|---|---|---|---|---|\n", counted(len(g.VMs), "VM"), runningText(g), literal(someVMs(g.VMs)))
 		shown := g.Changes[:min(len(g.Changes), commentRows)]
 		for _, change := range shown {
-			fmt.Fprintf(&text, "| %s | %s | %s | %s | %s |\n", tableCell(change.Path), tableCell(planValue(change.Before)), tableCell(planValue(change.After)), change.Effect, cmp.Or(tableCell(change.Preset), "platform or user"))
+			fmt.Fprintf(&text, "| %s | %s | %s | %s | %s |\n", tableCell(change.Path), tableCell(planValue(change.Before)), tableCell(planValue(change.After)), change.Effect, cmp.Or(tableCell(change.Preset), "no preset"))
 		}
 		if more := len(g.Changes) - len(shown); more > 0 {
 			c.cut["VM field"] += more

@@ -275,7 +275,7 @@ const planGap = 2
 func changeTable(out io.Writer, changes []fleet.Change) {
 	var rows [][]string
 	for _, c := range changes {
-		rows = append(rows, []string{"    " + c.Path, fromTo(c), string(c.Effect), cmp.Or(c.Preset, "platform or user")})
+		rows = append(rows, []string{"    " + c.Path, fromTo(c), string(c.Effect), cmp.Or(c.Preset, "no preset")})
 	}
 	_ = align(out, rows, planGap, math.MaxInt) // out reports its errors itself
 }
