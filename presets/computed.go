@@ -76,7 +76,7 @@ func (c *computation) noteConflicts() {
 		}
 		v, err := c.value(c.state.layers[i].preset.Cluster(), x)
 		if conflict.Lost = v; err == nil && !tree.Equal(v, conflict.Won) {
-			c.state.conflicts = append(c.state.conflicts, conflict)
+			c.state.addConflict(conflict)
 		}
 	}
 }

@@ -4,6 +4,7 @@ import (
 	"slices"
 
 	"gomodules.xyz/jsonpatch/v2"
+	"k8s.io/apimachinery/pkg/util/sets"
 	"k8s.io/apimachinery/pkg/util/validation/field"
 
 	"github.com/virtwright/virtwright/presets/provenance"
@@ -61,6 +62,8 @@ type mergeState struct {
 	// notes are warnings about changes before presets acted.
 	notes     []string
 	conflicts []Conflict
+	// conflictsOf are the paths of conflicts by the preset that lost.
+	conflictsOf map[string]sets.Set[string]
 	// skips are shown as warnings, quietSkips by explain only.
 	skips, quietSkips []Skipped
 	// suggestions are warnings about labels and preset names that are close to existing ones.
@@ -97,9 +100,17 @@ func (r *mergeState) addSource(s provenance.Source, c *Compiled) int32 {
 
 // addConflict adds a conflict unless it is known.
 func (r *mergeState) addConflict(c Conflict) {
-	if !slices.ContainsFunc(r.conflicts, func(o Conflict) bool { return o.Path == c.Path && o.Loser == c.Loser }) {
-		r.conflicts = append(r.conflicts, c)
+	if r.conflictsOf[c.Loser].Has(c.Path) {
+		return
 	}
+	if r.conflictsOf == nil {
+		r.conflictsOf = map[string]sets.Set[string]{}
+	}
+	if r.conflictsOf[c.Loser] == nil {
+		r.conflictsOf[c.Loser] = sets.Set[string]{}
+	}
+	r.conflictsOf[c.Loser].Insert(c.Path)
+	r.conflicts = append(r.conflicts, c)
 }
 
 func (r *mergeState) compactLists() {

@@ -136,12 +136,11 @@ func (c *Compiled) foreignNetwork(name string) bool {
 
 func overlaps(p, pattern provenance.Path) bool {
 	for i := range min(len(p), len(pattern)) {
-		if pattern[i].Kind == provenance.AnyElement {
+		if pattern[i].Kind == provenance.AnyElement || p[i] == pattern[i] {
 			continue
 		}
 		prefix, every := strings.CutSuffix(pattern[i].Name, "*")
-		matches, _ := path.Match(pattern[i].Name, p[i].Name)
-		if p[i] != pattern[i] && !matches && !(every && strings.HasPrefix(p[i].Name, prefix)) {
+		if matches, _ := path.Match(pattern[i].Name, p[i].Name); !matches && !(every && strings.HasPrefix(p[i].Name, prefix)) {
 			return false
 		}
 	}

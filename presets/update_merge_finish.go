@@ -6,6 +6,7 @@ import (
 	"reflect"
 	"slices"
 
+	"k8s.io/apimachinery/pkg/util/sets"
 	"k8s.io/apimachinery/pkg/util/validation/field"
 
 	"github.com/virtwright/virtwright/api/v1alpha1"
@@ -51,9 +52,11 @@ func (m *merger) finish() (*Result, error) {
 }
 
 func (m *merger) collectNews() {
-	m.result.conflicts = slices.DeleteFunc(m.after.conflicts, func(c Conflict) bool {
-		return slices.ContainsFunc(m.before.conflicts, func(o Conflict) bool { return c.String() == o.String() })
-	})
+	known := sets.Set[string]{}
+	for _, c := range m.before.conflicts {
+		known.Insert(c.String())
+	}
+	m.result.conflicts = slices.DeleteFunc(m.after.conflicts, func(c Conflict) bool { return known.Has(c.String()) })
 	m.result.skips = slices.DeleteFunc(m.after.skips, func(s Skipped) bool {
 		return slices.ContainsFunc(m.before.skips, func(o Skipped) bool { return reflect.DeepEqual(s, o) })
 	})
