@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"net/http"
+	"slices"
 	"strings"
 
 	kjson "sigs.k8s.io/json"
@@ -13,6 +14,7 @@ import (
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/apimachinery/pkg/util/validation/field"
 	"k8s.io/apiserver/pkg/authorization/authorizer"
 	apirequest "k8s.io/apiserver/pkg/endpoints/request"
 	"k8s.io/apiserver/pkg/warning"
@@ -57,11 +59,11 @@ type expander struct {
 }
 
 func (e *expander) stored(w http.ResponseWriter, r *http.Request) {
-	e.respond(w, r, func(name types.NamespacedName) ([]byte, error) { return e.cluster.get(r.Context(), vms, name) })
+	e.respond(w, r, func(name *types.NamespacedName) ([]byte, error) { return e.cluster.get(r.Context(), vms, *name) })
 }
 
 func (e *expander) sent(w http.ResponseWriter, r *http.Request) {
-	e.respond(w, r, func(name types.NamespacedName) ([]byte, error) {
+	e.respond(w, r, func(name *types.NamespacedName) ([]byte, error) {
 		body, err := read(r, maxVM)
 		if err != nil {
 			return nil, err
@@ -70,6 +72,11 @@ func (e *expander) sent(w http.ResponseWriter, r *http.Request) {
 		if err != nil {
 			return nil, err
 		}
+		name.Name, _ = vm["metadata"].(map[string]any)["name"].(string)
+		shape := presets.CheckSchema(presets.VirtualMachine, vm)
+		if problems := slices.Concat(shape.Unknown, shape.Mistyped); len(problems) > 0 {
+			return nil, invalid(name.Name, problems)
+		}
 		if err := e.checkUse(r.Context(), name.Namespace, vm); err != nil {
 			return nil, err
 		}
@@ -77,11 +84,12 @@ func (e *expander) sent(w http.ResponseWriter, r *http.Request) {
 	})
 }
 
-func (e *expander) respond(w http.ResponseWriter, r *http.Request, vm func(types.NamespacedName) ([]byte, error)) {
+// respond answers with the expanded VM. The VM may name itself if the path does not.
+func (e *expander) respond(w http.ResponseWriter, r *http.Request, vm func(*types.NamespacedName) ([]byte, error)) {
 	name, err := subject(r)
 	var raw []byte
 	if err == nil {
-		raw, err = vm(name)
+		raw, err = vm(&name)
 	}
 	var expanded map[string]any
 	if err == nil {
@@ -105,7 +113,7 @@ func (e *expander) expand(ctx context.Context, name types.NamespacedName, raw []
 	}
 	result, err := e.Engine.Resolve(ctx, snapshot, presets.Request{Kind: presets.VirtualMachine, Object: raw, Namespace: namespace})
 	if rejection, ok := errors.AsType[*presets.Rejection](err); ok {
-		return nil, apierrors.NewInvalid(kubevirtv1.VirtualMachineGroupVersionKind.GroupKind(), name.Name, presets.LimitErrors(rejection.Problems))
+		return nil, invalid(name.Name, rejection.Problems)
 	}
 	if err != nil {
 		return nil, apierrors.NewBadRequest(err.Error())
@@ -114,6 +122,10 @@ func (e *expander) expand(ctx context.Context, name types.NamespacedName, raw []
 		warning.AddWarning(ctx, "", text)
 	}
 	return result.Object(), nil
+}
+
+func invalid(name string, problems field.ErrorList) error {
+	return apierrors.NewInvalid(kubevirtv1.VirtualMachineGroupVersionKind.GroupKind(), name, presets.LimitErrors(problems))
 }
 
 // decodeVM decodes a VM in JSON or YAML, which must be in the namespace or in none.
@@ -127,8 +139,11 @@ func decodeVM(body []byte, namespace string) (map[string]any, error) {
 	}
 	version, _ := vm["apiVersion"].(string)
 	gv, err := schema.ParseGroupVersion(version)
-	if kind := vm["kind"]; err != nil || gv.Group != "kubevirt.io" || kind != string(presets.VirtualMachine) {
+	if kind := vm["kind"]; err != nil || gv.Group != kubevirtv1.GroupVersion.Group || kind != string(presets.VirtualMachine) {
 		return nil, apierrors.NewBadRequest("Object is not a valid VirtualMachine")
+	}
+	if !slices.Contains(kubevirtv1.ApiSupportedWebhookVersions, gv.Version) {
+		return nil, apierrors.NewBadRequest(fmt.Sprintf("apiVersion %q is not supported: use %s", version, kubevirtv1.GroupVersion))
 	}
 	if vm["metadata"] == nil {
 		vm["metadata"] = map[string]any{}

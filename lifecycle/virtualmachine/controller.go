@@ -133,7 +133,7 @@ func (c *Controller) reconcile(ctx context.Context, vm *partialobject.VirtualMac
 	failure, failed := errors.AsType[*partialobject.Failure](err)
 	switch {
 	case failed:
-		d.Requests = o.Requests // they are tried again
+		d.Requests, d.Strategy = o.Requests, "" // they are tried again
 	case err != nil:
 		return reconcile.Result{}, err
 	case d.Adopt != "":

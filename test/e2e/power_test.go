@@ -9,6 +9,8 @@ import (
 
 	. "github.com/onsi/ginkgo/v2"
 	. "github.com/onsi/gomega"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
 
 	"github.com/virtwright/virtwright/test/standin"
 )
@@ -112,6 +114,21 @@ var _ = Describe("Starting and stopping VMs by the command line", Ordered, Conti
 		s.runtime(standin.Delays{})
 		s.create(machineOf("web", "Halted"))
 		Expect(s.does("start", "web", "--paused", "--wait")).To(endWith("VM web: Paused"))
+		Expect(s.get(instance, "web")).To(haveAt("spec.startStrategy", "Paused"))
+	})
+
+	It("starts paused after the update of the VM failed", func() {
+		s.runtime(standin.Delays{})
+		s.create(machineOf("web", "Halted"))
+		allow := s.notToday("virtualmachines", "object.spec.runStrategy != 'Always'")
+		Eventually(func() error {
+			_, err := s.of(virtualMachine).Patch(here.ctx, "web", types.MergePatchType, []byte(`{"spec": {"runStrategy": "Always"}}`), metav1.PatchOptions{DryRun: []string{metav1.DryRunAll}})
+			return err
+		}).Should(MatchError(ContainSubstring("not today")))
+		s.does("start", "web", "--paused")
+		Eventually(func() any { return condition(s.get(virtualMachine, "web"), "Failure")["message"] }).Should(ContainSubstring("not today"))
+		allow()
+		s.machineIs("web", "Paused")
 		Expect(s.get(instance, "web")).To(haveAt("spec.startStrategy", "Paused"))
 	})
 

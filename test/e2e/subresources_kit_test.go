@@ -97,6 +97,31 @@ func (s *story) path(name, verb string) string {
 	return "namespaces/" + s.ns + "/virtualmachines/" + name + "/" + verb
 }
 
+// notToday rejects updates of a resource of kubevirt.io in the namespace unless an expression is
+// true, until allow is called.
+func (s *story) notToday(resource, unless string) (allow func()) {
+	GinkgoHelper()
+	name := s.ns + "-not-today"
+	s.kubectl(fmt.Sprintf(`
+apiVersion: admissionregistration.k8s.io/v1
+kind: ValidatingAdmissionPolicy
+metadata: {name: %[1]s}
+spec:
+  matchConstraints: {resourceRules: [{apiGroups: [kubevirt.io], apiVersions: ["*"], operations: [UPDATE], resources: [%[2]s]}]}
+  validations: [{expression: "%[3]s", message: not today}]
+---
+apiVersion: admissionregistration.k8s.io/v1
+kind: ValidatingAdmissionPolicyBinding
+metadata: {name: %[1]s}
+spec: {policyName: %[1]s, validationActions: [Deny], matchResources: {namespaceSelector: {matchLabels: {kubernetes.io/metadata.name: %[4]s}}}}
+`, name, resource, unless, s.ns), "create", "-f", "-")
+	allow = func() {
+		s.kubectl("", "delete", "validatingadmissionpolicybinding,validatingadmissionpolicy", name, "--ignore-not-found")
+	}
+	DeferCleanup(allow)
+	return allow
+}
+
 // requests are what a machine's controller is asked to do, each as words.
 func (s *story) requests(name string) []string {
 	GinkgoHelper()

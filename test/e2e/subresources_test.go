@@ -101,23 +101,7 @@ var _ = Describe("Starting and stopping VMs by their subresources", Ordered, Con
 		s.create(machineOf("web", "Always"))
 		s.runs("web", "Running")
 		grace := at(s.get(instance, "web"), "spec.terminationGracePeriodSeconds")
-		name := s.ns + "-no-status"
-		s.kubectl(`
-apiVersion: admissionregistration.k8s.io/v1
-kind: ValidatingAdmissionPolicy
-metadata: {name: `+name+`}
-spec:
-  matchConstraints: {resourceRules: [{apiGroups: [kubevirt.io], apiVersions: ["*"], operations: [UPDATE], resources: [virtualmachines/status]}]}
-  validations: [{expression: "false", message: not today}]
----
-apiVersion: admissionregistration.k8s.io/v1
-kind: ValidatingAdmissionPolicyBinding
-metadata: {name: `+name+`}
-spec: {policyName: `+name+`, validationActions: [Deny], matchResources: {namespaceSelector: {matchLabels: {kubernetes.io/metadata.name: `+s.ns+`}}}}
-`, "create", "-f", "-")
-		DeferCleanup(func() {
-			s.kubectl("", "delete", "validatingadmissionpolicybinding,validatingadmissionpolicy", name, "--ignore-not-found")
-		})
+		allow := s.notToday("virtualmachines/status", "false")
 		Eventually(func() string { return s.put("restart", "web", "dryRun: [All]").body }).Should(ContainSubstring("not today"))
 		rejected := s.put("restart", "web", "gracePeriodSeconds: 0")
 		Expect(rejected.code).To(Equal(http.StatusUnprocessableEntity), rejected.body)
@@ -125,7 +109,7 @@ spec: {policyName: `+name+`, validationActions: [Deny], matchResources: {namespa
 		Expect(s.get(instance, "web")).To(haveAt("spec.terminationGracePeriodSeconds", grace))
 		Expect(s.requests("web")).To(BeEmpty())
 
-		s.kubectl("", "delete", "validatingadmissionpolicybinding", name)
+		allow()
 		Eventually(func() answer { return s.put("restart", "web", "gracePeriodSeconds: 0") }).Should(accepted())
 		Expect(s.get(instance, "web")).To(haveAt("spec.terminationGracePeriodSeconds", int64(1)))
 	})
@@ -253,6 +237,10 @@ spec: {policyName: `+name+`, validationActions: [Deny], matchResources: {namespa
 		Expect(expand("").status().Message).To(Equal("empty request body"))
 		Expect(expand(`{"kind": "Pod", "apiVersion": "v1"}`)).To(rejectedWith(http.StatusBadRequest, "Object is not a valid VirtualMachine"))
 		Expect(expand("not an object").code).To(Equal(http.StatusBadRequest))
+		Expect(expand(strings.Replace(sent, "kubevirt.io/v1", "kubevirt.io/v9", 1))).To(rejectedWith(http.StatusBadRequest, `apiVersion "kubevirt.io/v9" is not supported: use kubevirt.io/v1`))
+		misspelt := expand(vm("web", "spec: {runStrategy: Halted, template: {spec: {domain: {devices: {}, memroy: {guest: 9Gi}, cpu: {cores: two}}}}}"))
+		Expect(misspelt.code).To(Equal(http.StatusUnprocessableEntity), misspelt.body)
+		Expect(misspelt.status().Message).To(And(HavePrefix(`VirtualMachine.kubevirt.io "web" is invalid`), ContainSubstring("domain.memroy"), ContainSubstring("domain.cpu.cores")))
 		elsewhere := strings.Replace(sent, "name: web", "name: web, namespace: elsewhere", 1)
 		Expect(expand(elsewhere)).To(rejectedWith(http.StatusBadRequest, "VM namespace must be empty or "+s.ns))
 	})
