@@ -312,11 +312,11 @@ func printRollout(s streams, r *v1alpha1.PresetRollout, behind bool) error {
 		}
 	}
 	if n := ptr.Deref(r.Status.Waiting, 0); n > 0 {
-		when := "wait"
+		when := "wait for a restart"
 		if progress.Reason == "Complete" { // nothing counts them any more
-			when = "waited at the end"
+			when = "waited at the end for a restart by their owners (virtwright restart)"
 		}
-		fmt.Fprintf(&text, "%d of the updated VMs %s for a restart, or to be ready\n", n, when)
+		fmt.Fprintf(&text, "%d of the updated VMs %s, or to be ready\n", n, when)
 	}
 	for _, f := range r.Status.Failures {
 		fmt.Fprintf(&text, "%s/%s: %s\n", f.Namespace, f.Name, oneLine(f.Message))

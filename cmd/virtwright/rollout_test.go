@@ -14,7 +14,7 @@ import (
 func TestRolloutStatus(t *testing.T) {
 	for reason, want := range map[string]string{
 		"Updating": "1 of the updated VMs wait for a restart, or to be ready",
-		"Complete": "1 of the updated VMs waited at the end for a restart, or to be ready",
+		"Complete": "1 of the updated VMs waited at the end for a restart by their owners (virtwright restart), or to be ready",
 		"Invalid":  "Invalid - 1 - -",
 		"Paused":   "virtwright has not acted on the last change",
 	} {

@@ -364,7 +364,8 @@ func (c *Controller) restart(ctx context.Context, r *v1alpha1.PresetRollout, key
 	case err != nil:
 		return fmt.Errorf("cannot restart VM %s: %w", key, err)
 	}
-	c.Events.Eventf(partialobject.Reference(kubevirtv1.VirtualMachineGroupVersionKind, vm), nil, corev1.EventTypeNormal, "RestartedByRollout", "Restart", "%s",
+	by := partialobject.Reference(v1alpha1.GroupVersion.WithKind("PresetRollout"), r) // events of one rollout are counted as one
+	c.Events.Eventf(partialobject.Reference(kubevirtv1.VirtualMachineGroupVersionKind, vm), by, corev1.EventTypeNormal, "RestartedByRollout", "Restart", "%s",
 		partialobject.EventNote("PresetRollout "+r.Name+" restarts the VM, because a change of its presets needs that"))
 	return nil
 }

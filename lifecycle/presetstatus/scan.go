@@ -8,6 +8,7 @@ import (
 
 	"github.com/prometheus/client_golang/prometheus"
 	"k8s.io/utils/clock"
+	"k8s.io/utils/ptr"
 	ctrl "sigs.k8s.io/controller-runtime"
 
 	"github.com/virtwright/virtwright/api/v1alpha1"
@@ -205,13 +206,28 @@ func (s *Scanner) scan(ctx context.Context, snapshot *presets.Snapshot) error {
 	}
 	s.mu.Lock()
 	news := s.drift == nil || *s.drift != drift
+	keepRecent(now, s.scans, start.Add(-scanPeriod(0, snapshot.Len())))
 	s.scans, s.drift = now, &drift
 	s.mu.Unlock()
 	if news {
 		ctrl.LoggerFrom(ctx).WithName("preset-scan").Info("Scanned VMs", "vms", vms, "presets", len(now), "drifted", drift.changed+drift.rejected, "seconds", s.Clock.Since(start).Seconds())
 	}
-	s.notify(scanned)
+	s.notify(slices.DeleteFunc(scanned, func(c *presets.Compiled) bool { return !now[c.Name()].counts.At.Equal(start) }))
 	return nil
+}
+
+// keepRecent replaces results by equal ones of the last scan since a time, so that not each change
+// of a preset rewrites the status of all.
+func keepRecent(now, last map[presets.PresetName]scanResult, since time.Time) {
+	for name, result := range now {
+		if of, ok := last[name]; ok && of.counts.At.After(since) && of.generation == result.generation && of.counts.equal(result.counts) {
+			now[name] = of
+		}
+	}
+}
+
+func (c Counts) equal(other Counts) bool {
+	return ptr.Equal(c.Acting, other.Acting) && ptr.Equal(c.Violating, other.Violating) && ptr.Equal(c.Drifted, other.Drifted)
 }
 
 func newCounts(c *presets.Compiled, at time.Time) Counts {

@@ -101,6 +101,13 @@ var _ = Describe("A PresetRollout that restarts VMs", Ordered, func() {
 		Eventually(func() string { return s.stateOfRollout(s.ns + "-2") }, "3m").Should(HavePrefix("Complete"))
 		Expect(at(s.get(instance, "web"), "spec.domain.cpu.cores")).To(BeEquivalentTo(2))
 		Expect(s.get(virtualMachine, "web").GetAnnotations()).NotTo(HaveKey(v1alpha1.AnnotationRolloutWaited))
+		By("each of which has an event of its own")
+		_, err := s.of(presetRollout).Patch(here.ctx, s.ns, types.MergePatchType, []byte(`{"spec": {"budgets": []}}`), metav1.PatchOptions{})
+		Expect(err).NotTo(HaveOccurred())
+		s.edit(changed[s.ns], `{spec: {defaults: {spec: {template: {spec: {domain: {memory: {guest: 3Gi}}}}}}}}`)
+		for _, name := range []string{s.ns, s.ns + "-2"} {
+			Eventually(func() []string { return s.events(s.get(virtualMachine, "web")) }, "3m").Should(ContainElement(ContainSubstring("PresetRollout " + name + " restarts the VM")))
+		}
 	})
 })
 
