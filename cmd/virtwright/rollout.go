@@ -156,7 +156,7 @@ func orderOf(action string, r *v1alpha1.PresetRollout) (order, error) {
 	case "approve":
 		wave := waitingWave(r)
 		if reason != "WaitingForApproval" || wave == "" {
-			return order{}, fmt.Errorf("PresetRollout %s waits for no approval: its state is %s", r.Name, reason)
+			return order{}, fmt.Errorf("PresetRollout %s waits for no approval: its state is %s, not WaitingForApproval", r.Name, reason)
 		}
 		return order{map[string]any{v1alpha1.AnnotationRolloutApproved: r.Status.Target + "/" + wave}, "approved: wave " + wave + " begins"}, nil
 	}
@@ -308,7 +308,11 @@ func printRollout(s streams, r *v1alpha1.PresetRollout, behind bool) error {
 	}
 	for _, p := range r.Status.Presets {
 		if p.Stable != p.Target {
-			fmt.Fprintf(&text, "%s: revision %d is stable, %d is rolled out\n", p.Name, p.Stable, p.Target)
+			stable := fmt.Sprintf("revision %d", p.Stable)
+			if p.Stable == 0 { // the preset is new to the rollout, or was created again
+				stable = "none"
+			}
+			fmt.Fprintf(&text, "%s: %s is stable, %d is rolled out\n", p.Name, stable, p.Target)
 		}
 	}
 	if n := ptr.Deref(r.Status.Waiting, 0); n > 0 {

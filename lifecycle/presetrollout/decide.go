@@ -146,7 +146,7 @@ func advance(spec *v1alpha1.PresetRolloutSpec, before *v1alpha1.PresetRolloutSta
 		return complete(out)
 	case wanted.paused:
 		out.BakesSince = nil // nothing bakes during a pause
-		return out, step{reason: reasonPaused, message: "paused by the annotation " + v1alpha1.AnnotationRolloutPaused}
+		return out, step{reason: reasonPaused, message: "paused by the annotation " + v1alpha1.AnnotationRolloutPaused + ": use virtwright rollout resume"}
 	case out.Aborted:
 		return out, undo(before, of, restarts)
 	case out.Wave == "":
