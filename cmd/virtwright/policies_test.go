@@ -54,6 +54,11 @@ func TestPolicies(t *testing.T) {
 		says(t, got.out+got.err, memoryRejection)
 		call(t, strings.Replace(big, "4Gi", "2Gi", 1), command, "-f", "-", "-f", rules).fine(t)
 	}
+	// Who asks decides nothing here, so only the message is unknown.
+	tells := write(t, "tells.yaml", strings.Replace(memoryPolicy, "params.data.most\"", "request.userInfo.username\"", 1)+memoryBinding+memoryParams)
+	told := call(t, big, "validate", "-f", "-", "-f", tells)
+	says(t, told.out, "ValidatingAdmissionPolicy 'memory' with binding 'everywhere' denied request: failed expression: variables.guest")
+	says(t, told.err, "Note: ValidatingAdmissionPolicy memory has other messages in a cluster: spec.validations[0].messageExpression uses request.userInfo, and the user is unknown offline")
 	// A rule of virtwright that also rejects the VM is reported together with the policy.
 	wrong := strings.Replace(big, "devices: {}", "devices: {disks: [{name: a}]}", 1)
 	says(t, call(t, wrong, "validate", "-f", "-", "-f", rules).out, memoryRejection, "(disk-volume-exists)")
@@ -87,6 +92,12 @@ func TestWrongPolicies(t *testing.T) {
 		"another group":         {memoryPolicy + memoryBinding, "[kubevirt.io]", "[kubevirt.com]", exitFine, "Note: ValidatingAdmissionPolicy memory matches no create or update of a VM"},
 		"no parameter":          {memoryPolicy + memoryBinding + strings.Replace(memoryParams, "name: memory", "name: memry", 1), "", "", exitRejected, "Note: ValidatingAdmissionPolicyBinding everywhere has no parameter: ConfigMap default/memory does not exist; did you mean \"memry\"?"},
 		"the user decides":      {memoryPolicy + memoryBinding, "  variables:", "  matchConditions:\n  - {name: a, expression: \"request.userInfo.username != 'a'\"}\n  variables:", exitFine, "Note: ValidatingAdmissionPolicy memory is not evaluated: spec.matchConditions[0].expression uses request.userInfo, and the user is unknown offline"},
+		"another match policy":  {memoryPolicy, "matchConstraints:", "matchConstraints:\n    matchPolicy: Foo", exitRejected, `spec.matchConstraints.matchPolicy: Unsupported value: "Foo": supported values: "Equivalent", "Exact"`},
+		"a wrong operator":      {memoryPolicy, "matchConstraints:", "matchConstraints:\n    objectSelector: {matchExpressions: [{key: a, operator: Inn}]}", exitRejected, "spec.matchConstraints.objectSelector.matchExpressions[0].operator: Invalid value: \"Inn\": not a valid selector operator"},
+		"a wrong action":        {memoryPolicy + memoryBinding, "parameterNotFoundAction: Deny", "parameterNotFoundAction: deny", exitRejected, `spec.paramRef.parameterNotFoundAction: Unsupported value: "deny": supported values: "Allow", "Deny"`},
+		"a wrong name":          {memoryPolicy, "  variables:", "  matchConditions: [{name: a b, expression: 'true'}, {name: c, expression: 'true'}, {name: c, expression: 'true'}]\n  variables:", exitRejected, "spec.matchConditions[2].name: Duplicate value: \"c\""},
+		"a wrong variable":      {memoryPolicy, "  variables:", "  variables:\n  - {name: a-b, expression: 'true'}", exitRejected, "spec.variables[0].name: Invalid value: \"a-b\": must be a valid CEL identifier"},
+		"a wrong annotation":    {memoryPolicy, "  variables:", "  auditAnnotations: [{key: a b, valueExpression: \"'a'\"}]\n  variables:", exitRejected, "spec.auditAnnotations[0].key: Invalid value: \"a b\": name part must consist of"},
 		"authorization decides": {memoryPolicy + memoryBinding, "variables.guest.compareTo(quantity(params.data.most)) <= 0", "authorizer.group('').resource('pods').check('get').allowed()", exitFine, "Note: ValidatingAdmissionPolicy memory is not evaluated: spec.validations[0].expression uses authorizer, and the user is unknown offline"},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -254,6 +265,11 @@ func (g *ground) policies(t *testing.T) {
 	narrower := write(t, "narrower.yaml", strings.Replace(memoryParams, "2Gi", "1Mi", 1))
 	got := call(t, "", "plan", "-f", narrower, "-n", "shop")
 	says(t, got.out, "the VM has more memory than 1Mi")
+	says(t, call(t, "", "plan", "-f", write(t, "limits.yaml", strings.Replace(memoryPolicy, "{apiVersion: v1, kind: ConfigMap}", "{apiVersion: example.com/v1, kind: Limit}", 1)+memoryBinding), "-n", "shop").err,
+		"Note: ValidatingAdmissionPolicy memory has parameters of the kind Limit of example.com/v1, which the cluster does not serve")
+	if quota := strings.NewReplacer("kind: ConfigMap", "kind: Secret", "name: memory", "name: third").Replace(memoryPolicy + selects); strings.Contains(call(t, "", "plan", "-f", write(t, "quota.yaml", quota), "-n", "shop").err, "ignored") {
+		t.Error("parameters of a new policy are reported as ignored")
+	}
 	// A note is printed if the user may not read parameters.
 	path, err := g.UserKubeconfig("planner")
 	if err != nil {

@@ -10,6 +10,7 @@ import (
 	"slices"
 	"sync"
 
+	celgo "github.com/google/cel-go/cel"
 	celast "github.com/google/cel-go/common/ast"
 	"github.com/google/cel-go/common/operators"
 	admissionregistrationv1 "k8s.io/api/admissionregistration/v1"
@@ -146,30 +147,43 @@ func (x *expressions) check() field.ErrorList {
 	return out
 }
 
-// user names the first expression that depends on the requesting user; empty for none.
-func (x *expressions) user() (string, error) {
+// dropUser names the first expression that depends on the requesting user; empty for none. It drops
+// messages and annotations that do, which do not decide, and names the first of these messages.
+func (x *expressions) dropUser() (decides, tells string, err error) {
 	env, err := environments().Env(environment.StoredExpressions)
 	if err != nil {
-		return "", err
+		return "", "", err
 	}
-	for _, of := range [][]expression{x.conditions, x.variables, x.validations, x.messages, x.annotations} {
-		for _, e := range of {
-			if e.text == nil {
-				continue
-			}
-			parsed, issues := env.Parse(e.text.GetExpression())
-			if issues.Err() != nil {
-				continue // reported by check
-			}
-			root := celast.NavigateAST(parsed.NativeRep())
-			for _, node := range append(celast.MatchDescendants(root, celast.KindMatcher(celast.IdentKind)), root) {
-				if needs := userIn(node); needs != "" {
-					return fmt.Sprintf("%s uses %s", e.path, needs), nil
-				}
-			}
+	for _, e := range slices.Concat(x.conditions, x.variables, x.validations) {
+		if decides = userOf(env, e); decides != "" {
+			return decides, "", nil
 		}
 	}
-	return "", nil
+	for i := range x.messages {
+		if uses := userOf(env, x.messages[i]); uses != "" {
+			tells, x.messages[i].text = cmp.Or(tells, uses), nil
+		}
+	}
+	x.annotations = slices.DeleteFunc(x.annotations, func(e expression) bool { return userOf(env, e) != "" })
+	return "", tells, nil
+}
+
+// userOf says where an expression depends on the requesting user; empty if it does not.
+func userOf(env *celgo.Env, e expression) string {
+	if e.text == nil {
+		return ""
+	}
+	parsed, issues := env.Parse(e.text.GetExpression())
+	if issues.Err() != nil {
+		return "" // reported by check
+	}
+	root := celast.NavigateAST(parsed.NativeRep())
+	for _, node := range append(celast.MatchDescendants(root, celast.KindMatcher(celast.IdentKind)), root) {
+		if needs := userIn(node); needs != "" {
+			return fmt.Sprintf("%s uses %s", e.path, needs)
+		}
+	}
+	return ""
 }
 
 // An expression that passes request as a whole may use the user.
@@ -328,31 +342,35 @@ type Reference struct {
 
 // References returns the parameters that bindings (JSON) of policies for VMs reference.
 func References(policies, bindings [][]byte) []Reference {
-	kinds := map[string]schema.GroupVersionKind{}
+	kinds := map[string][]schema.GroupVersionKind{} // several if a file replaces a stored policy
 	for _, raw := range policies {
 		p := &admissionregistrationv1.ValidatingAdmissionPolicy{}
 		if decode(raw, p, true) != nil || p.Spec.MatchConstraints == nil {
 			continue // reported when it is read
 		}
 		if defaultPolicy(&p.Spec); slices.ContainsFunc(p.Spec.MatchConstraints.ResourceRules, concernsVMs) {
-			kinds[p.Name] = paramKind(p.Spec.ParamKind)
+			if kind := paramKind(p.Spec.ParamKind); !kind.Empty() && !slices.Contains(kinds[p.Name], kind) {
+				kinds[p.Name] = append(kinds[p.Name], kind)
+			}
 		}
 	}
 	var out []Reference
 	for _, raw := range bindings {
 		b := &admissionregistrationv1.ValidatingAdmissionPolicyBinding{}
-		if decode(raw, b, true) != nil || b.Spec.ParamRef == nil || kinds[b.Spec.PolicyName].Empty() {
+		if decode(raw, b, true) != nil || b.Spec.ParamRef == nil {
 			continue
 		}
-		ref := Reference{Policy: b.Spec.PolicyName, Kind: kinds[b.Spec.PolicyName], Namespace: b.Spec.ParamRef.Namespace, Name: b.Spec.ParamRef.Name}
-		if b.Spec.ParamRef.Selector != nil {
-			ref.Selector = metav1.FormatLabelSelector(b.Spec.ParamRef.Selector)
-		}
-		if ref.Selector == "<none>" { // selects all
-			ref.Selector = ""
-		}
-		if !slices.Contains(out, ref) {
-			out = append(out, ref)
+		for _, kind := range kinds[b.Spec.PolicyName] {
+			ref := Reference{Policy: b.Spec.PolicyName, Kind: kind, Namespace: b.Spec.ParamRef.Namespace, Name: b.Spec.ParamRef.Name}
+			if b.Spec.ParamRef.Selector != nil {
+				ref.Selector = metav1.FormatLabelSelector(b.Spec.ParamRef.Selector)
+			}
+			if ref.Selector == "<none>" { // selects all
+				ref.Selector = ""
+			}
+			if !slices.Contains(out, ref) {
+				out = append(out, ref)
+			}
 		}
 	}
 	return out

@@ -93,6 +93,8 @@ func NewSet(s *Source) (set *Set, notes []string) {
 			notes = append(notes, fmt.Sprintf("ValidatingAdmissionPolicy %s has no binding, so it has no effect", p.object.Name))
 		case found && p.user != "":
 			notes = append(notes, fmt.Sprintf("ValidatingAdmissionPolicy %s is not evaluated: %s, and the user is unknown offline", p.object.Name, p.user))
+		case found && p.message != "":
+			notes = append(notes, fmt.Sprintf("ValidatingAdmissionPolicy %s has other messages in a cluster: %s, and the user is unknown offline", p.object.Name, p.message))
 		}
 	}
 	notes = append(notes, s.unbound(bound)...)

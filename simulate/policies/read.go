@@ -4,11 +4,15 @@ package policies
 
 import (
 	"slices"
+	"strings"
 
 	admissionregistrationv1 "k8s.io/api/admissionregistration/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	metav1validation "k8s.io/apimachinery/pkg/apis/meta/v1/validation"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/apimachinery/pkg/util/sets"
+	apivalidation "k8s.io/apimachinery/pkg/util/validation"
 	"k8s.io/apimachinery/pkg/util/validation/field"
 	"k8s.io/apiserver/pkg/admission"
 	"k8s.io/apiserver/pkg/admission/plugin/policy/validating"
@@ -24,6 +28,8 @@ type Policy struct {
 	evaluator validating.Validator
 	// user is the reason why the policy cannot be evaluated without a user.
 	user string
+	// message is the reason why a message is unknown without a user.
+	message string
 }
 
 // A Binding is a decoded ValidatingAdmissionPolicyBinding.
@@ -42,15 +48,15 @@ func NewPolicy(raw []byte, stored bool) (*Policy, field.ErrorList, error) {
 	defaultPolicy(&object.Spec)
 	all := expressionsOf(&object.Spec)
 	if !stored {
-		if problems := append(checkSpec(&object.Spec), all.check()...); len(problems) > 0 {
+		if problems := slices.Concat(checkSpec(&object.Spec), checkEntries(object), all.check()); len(problems) > 0 {
 			return nil, problems, nil
 		}
 	}
 	if constraints := object.Spec.MatchConstraints; constraints != nil && len(constraints.ResourceRules) > 0 && !slices.ContainsFunc(constraints.ResourceRules, concernsVMs) {
 		return nil, nil, nil
 	}
-	user, err := all.user()
-	return &Policy{object, all.compile(object), user}, nil, err
+	user, message, err := all.dropUser()
+	return &Policy{object, all.compile(object), user, message}, nil, err
 }
 
 // NewBinding decodes a binding like NewPolicy.
@@ -131,14 +137,71 @@ func checkSpec(spec *admissionregistrationv1.ValidatingAdmissionPolicySpec) fiel
 		out = append(out, field.Required(at.Child("matchConstraints"), ""))
 	} else if len(spec.MatchConstraints.ResourceRules) == 0 {
 		out = append(out, field.Required(at.Child("matchConstraints", "resourceRules"), ""))
-	} else {
-		out = append(out, checkOperations(spec.MatchConstraints.ResourceRules, at.Child("matchConstraints", "resourceRules"))...)
 	}
+	out = append(out, checkResources(spec.MatchConstraints, at.Child("matchConstraints"))...)
 	if len(spec.Validations) == 0 && len(spec.AuditAnnotations) == 0 {
 		const lacking = "validations or auditAnnotations must contain at least one item"
 		out = append(out, field.Required(at.Child("validations"), lacking), field.Required(at.Child("auditAnnotations"), lacking))
 	}
 	return out
+}
+
+// checkEntries returns the errors of an API server about names, messages and reasons.
+func checkEntries(p *admissionregistrationv1.ValidatingAdmissionPolicy) field.ErrorList {
+	var out field.ErrorList
+	at := field.NewPath("spec")
+	for i, v := range p.Spec.Variables {
+		if len(apivalidation.IsCIdentifier(v.Name)) > 0 {
+			out = append(out, field.Invalid(at.Child("variables").Index(i).Child("name"), v.Name, "must be a valid CEL identifier"))
+		}
+	}
+	out = append(out, checkNames(at.Child("matchConditions"), "name", "", p.Spec.MatchConditions,
+		func(c admissionregistrationv1.MatchCondition) string { return c.Name })...)
+	out = append(out, checkNames(at.Child("auditAnnotations"), "key", p.Name+"/", p.Spec.AuditAnnotations,
+		func(a admissionregistrationv1.AuditAnnotation) string { return a.Key })...)
+	for i, v := range p.Spec.Validations {
+		path := at.Child("validations").Index(i)
+		switch text := strings.TrimSpace(v.Message); {
+		case text == "" && v.Message != "":
+			out = append(out, field.Invalid(path.Child("message"), v.Message, "must be non-empty if specified"))
+		case strings.ContainsAny(text, "\r\n"):
+			out = append(out, field.Invalid(path.Child("message"), v.Message, "must not contain line breaks"))
+		}
+		if v.Reason != nil {
+			out = append(out, supported(path.Child("reason"), *v.Reason, metav1.StatusReasonForbidden, metav1.StatusReasonInvalid,
+				metav1.StatusReasonRequestEntityTooLarge, metav1.StatusReasonUnauthorized)...)
+		}
+	}
+	return out
+}
+
+// checkNames reports names of entries that are no qualified names, and those that occur twice.
+func checkNames[T any](at *field.Path, name, prefix string, of []T, nameOf func(T) string) field.ErrorList {
+	var out field.ErrorList
+	known := sets.Set[string]{}
+	for i, entry := range of {
+		is, path := nameOf(entry), at.Index(i).Child(name)
+		for _, reason := range apivalidation.IsQualifiedName(prefix + is) {
+			out = append(out, field.Invalid(path, is, reason))
+		}
+		if known.Has(is) {
+			out = append(out, field.Duplicate(path, is))
+		}
+		known.Insert(is)
+	}
+	return out
+}
+
+// checkResources returns the errors of an API server about defaulted resources; nil has none.
+func checkResources(r *admissionregistrationv1.MatchResources, at *field.Path) field.ErrorList {
+	if r == nil {
+		return nil
+	}
+	return slices.Concat(
+		supported(at.Child("matchPolicy"), *r.MatchPolicy, admissionregistrationv1.Equivalent, admissionregistrationv1.Exact),
+		metav1validation.ValidateLabelSelector(r.NamespaceSelector, metav1validation.LabelSelectorValidationOptions{}, at.Child("namespaceSelector")),
+		metav1validation.ValidateLabelSelector(r.ObjectSelector, metav1validation.LabelSelectorValidationOptions{}, at.Child("objectSelector")),
+		checkOperations(r.ResourceRules, at.Child("resourceRules")), checkOperations(r.ExcludeResourceRules, at.Child("excludeResourceRules")))
 }
 
 func checkOperations(rules []admissionregistrationv1.NamedRuleWithOperations, at *field.Path) field.ErrorList {
@@ -184,10 +247,15 @@ func checkBinding(spec *admissionregistrationv1.ValidatingAdmissionPolicyBinding
 		case ref.Name != "" && ref.Selector != nil:
 			out = append(out, field.Forbidden(at.Child("paramRef", "name"), "name and selector are mutually exclusive"))
 		}
+		out = append(out, metav1validation.ValidateLabelSelector(ref.Selector, metav1validation.LabelSelectorValidationOptions{}, at.Child("paramRef", "selector"))...)
+		path := at.Child("paramRef", "parameterNotFoundAction")
 		if ref.ParameterNotFoundAction == nil {
-			out = append(out, field.Required(at.Child("paramRef", "parameterNotFoundAction"), ""))
+			out = append(out, field.Required(path, ""))
+		} else {
+			out = append(out, supported(path, *ref.ParameterNotFoundAction, admissionregistrationv1.AllowAction, admissionregistrationv1.DenyAction)...)
 		}
 	}
+	out = append(out, checkResources(spec.MatchResources, at.Child("matchResources"))...)
 	actions, path := spec.ValidationActions, at.Child("validationActions")
 	for i, action := range actions {
 		out = append(out, supported(path.Index(i), action, admissionregistrationv1.Audit, admissionregistrationv1.Deny, admissionregistrationv1.Warn)...)

@@ -101,7 +101,7 @@ var _ = Describe("A PresetRollout that restarts VMs", Ordered, func() {
 		Eventually(func() string { return s.stateOfRollout(s.ns + "-2") }, "3m").Should(HavePrefix("Complete"))
 		Expect(at(s.get(instance, "web"), "spec.domain.cpu.cores")).To(BeEquivalentTo(2))
 		Expect(s.get(virtualMachine, "web").GetAnnotations()).NotTo(HaveKey(v1alpha1.AnnotationRolloutWaited))
-		By("each of which has an event of its own")
+		By("with an event for each rollout")
 		_, err := s.of(presetRollout).Patch(here.ctx, s.ns, types.MergePatchType, []byte(`{"spec": {"budgets": []}}`), metav1.PatchOptions{})
 		Expect(err).NotTo(HaveOccurred())
 		s.edit(changed[s.ns], `{spec: {defaults: {spec: {template: {spec: {domain: {memory: {guest: 3Gi}}}}}}}}`)

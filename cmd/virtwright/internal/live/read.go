@@ -252,6 +252,8 @@ func (c *Cluster) Parameters(ctx context.Context, of []policies.Reference, names
 	for _, ref := range of {
 		mapping, err := c.Mapper.RESTMapping(ref.Kind.GroupKind(), ref.Kind.Version)
 		if meta.IsNoMatchError(err) {
+			notes = append(notes, fmt.Sprintf("ValidatingAdmissionPolicy %s has parameters of the kind %s of %s, which the cluster does not serve: until it does, the API server rejects all objects that the policy matches, unless its failurePolicy is Ignore",
+				ref.Policy, ref.Kind.Kind, ref.Kind.GroupVersion()))
 			continue
 		}
 		if err != nil {
@@ -271,7 +273,8 @@ func (c *Cluster) Parameters(ctx context.Context, of []policies.Reference, names
 			})
 		}
 	}
-	return c.readAll(ctx, requests)
+	objects, unread, err := c.readAll(ctx, requests)
+	return objects, append(notes, unread...), err
 }
 
 type kind struct {
