@@ -77,7 +77,7 @@ type unsupportedKinds int
 
 const (
 	rejectNone     unsupportedKinds = iota
-	rejectMisspelt                  // those of virtwright, and misspelt kinds
+	rejectMisspelt                  // those of virtwright, and misspelt kinds and groups
 	rejectLone                      // also, in files that the user named, kinds of a misspelt group, and all if nothing is supported there
 	rejectNamed                     // also all in files that the user named
 )
@@ -91,13 +91,21 @@ func (u unsupportedKinds) check(o manifest.Object, kind schema.GroupKind, alone 
 		return nil
 	case kind.Group == virtwrightGroup || near != "":
 		return unsupported(o, "kind", "unsupported kind %s of %s%s", o.Kind, o.APIVersion, near)
-	case o.Named && u >= rejectLone && supported != "":
+	case supported != "" && (o.Named && u >= rejectLone || isMisspelt(kind.Group, supported)):
 		return unsupported(o, "kind", "unsupported kind %s of %s: use %s", o.Kind, o.APIVersion, supported)
 	case o.Named && (u == rejectNamed || u == rejectLone && alone):
 		return unsupported(o, "kind", "unsupported kind %s of %s: supported kinds: %s", o.Kind, o.APIVersion, kindNames)
 	default:
 		return nil
 	}
+}
+
+// isMisspelt reports whether a group is empty, or differs from that of an apiVersion by a typo in
+// its first word, or after that word.
+func isMisspelt(group, apiVersion string) bool {
+	is, _, _ := strings.Cut(group, ".")
+	want, _, _ := strings.Cut(apiVersion, ".")
+	return is == "" || is == want || spelling.Nearest(is, slices.Values([]string{want})) != ""
 }
 
 // versionOf returns the apiVersion of the kind with a name, for a misspelt group.
