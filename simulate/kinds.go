@@ -100,12 +100,13 @@ func (u unsupportedKinds) check(o manifest.Object, kind schema.GroupKind, alone 
 	}
 }
 
-// isMisspelt reports whether a group is empty, or differs from that of an apiVersion by a typo in
-// its first word, or after that word.
+// isMisspelt reports whether a group is empty, has another one in front, or differs from that of an
+// apiVersion by a typo in its first word, or after that word.
 func isMisspelt(group, apiVersion string) bool {
+	full, _, _ := strings.Cut(apiVersion, "/")
 	is, _, _ := strings.Cut(group, ".")
-	want, _, _ := strings.Cut(apiVersion, ".")
-	return is == "" || is == want || spelling.Nearest(is, slices.Values([]string{want})) != ""
+	want, _, _ := strings.Cut(full, ".")
+	return is == "" || strings.HasSuffix(group, "."+full) || spelling.Distance(is, want) <= 2
 }
 
 // versionOf returns the apiVersion of the kind with a name, for a misspelt group.

@@ -1,10 +1,12 @@
 package subresources
 
 import (
+	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
 	"fmt"
+	"maps"
 	"net/http"
 	"slices"
 	"strings"
@@ -22,6 +24,7 @@ import (
 
 	"github.com/virtwright/virtwright/api/v1alpha1"
 	"github.com/virtwright/virtwright/presets"
+	"github.com/virtwright/virtwright/presets/tree"
 	"github.com/virtwright/virtwright/subresources/decide"
 )
 
@@ -72,8 +75,11 @@ func (e *expander) sent(w http.ResponseWriter, r *http.Request) {
 		if err != nil {
 			return nil, err
 		}
-		name.Name, _ = vm["metadata"].(map[string]any)["name"].(string)
-		shape := presets.CheckSchema(presets.VirtualMachine, vm)
+		meta := tree.AsObject(vm["metadata"])
+		name.Name = cmp.Or(tree.AsText(meta["name"]), tree.AsText(meta["generateName"]))
+		checked := maps.Clone(vm)
+		delete(checked, "status") // it does not matter, and may be that of a newer KubeVirt
+		shape := presets.CheckSchema(presets.VirtualMachine, checked)
 		if problems := slices.Concat(shape.Unknown, shape.Mistyped); len(problems) > 0 {
 			return nil, invalid(name.Name, problems)
 		}

@@ -151,8 +151,13 @@ func TestLintInput(t *testing.T) {
 	// A misspelt kind is an error.
 	misspelt := call(t, strings.Replace(exampleOf(t, fleet.NoOp), "kind: ClusterVirtualMachinePreset", "kind: ClusterVirtualMachinePresets", 1), "lint", "-f", "-")
 	says(t, misspelt.err, "unsupported kind ClusterVirtualMachinePresets of virtwright.dev/v1alpha1; did you mean \"ClusterVirtualMachinePreset\"?")
-	other := call(t, exampleOf(t, fleet.NoOp)+"---\n"+strings.Replace(exampleOf(t, fleet.NoOp), "virtwright.dev", "virtwright.io", 1), "lint", "-f", "-")
-	says(t, other.err, "ignored 1 of kind ClusterVirtualMachinePreset (virtwright.io/v1alpha1)")
+	in := func(group string) string {
+		return call(t, exampleOf(t, fleet.NoOp)+"---\n"+strings.Replace(exampleOf(t, fleet.NoOp), "virtwright.dev", group, 1), "lint", "-f", "-").err
+	}
+	for _, misspelt := range []string{"virtwright.io", "virtwrigt.dev", "presets.virtwright.dev"} {
+		says(t, in(misspelt), "unsupported kind ClusterVirtualMachinePreset of "+misspelt+"/v1alpha1: use virtwright.dev/v1alpha1")
+	}
+	says(t, in("example.com"), "ignored 1 of kind ClusterVirtualMachinePreset (example.com/v1alpha1)")
 	got := call(t, "", "lint", "-f", exampleVMs)
 	if got.code != exitUsage {
 		t.Errorf("exit code %d", got.code)

@@ -155,8 +155,11 @@ func orderOf(action string, r *v1alpha1.PresetRollout) (order, error) {
 		return order{map[string]any{v1alpha1.AnnotationRolloutPaused: nil}, "resumed"}, nil
 	case "approve":
 		wave := waitingWave(r)
-		if reason != "WaitingForApproval" || wave == "" {
+		if reason != "WaitingForApproval" {
 			return order{}, fmt.Errorf("PresetRollout %s waits for no approval: its state is %s, not WaitingForApproval", r.Name, reason)
+		}
+		if wave == "" {
+			return order{}, fmt.Errorf("PresetRollout %s waits for no approval: no wave follows %s", r.Name, r.Status.Wave)
 		}
 		return order{map[string]any{v1alpha1.AnnotationRolloutApproved: r.Status.Target + "/" + wave}, "approved: wave " + wave + " begins"}, nil
 	}
@@ -310,7 +313,7 @@ func printRollout(s streams, r *v1alpha1.PresetRollout, behind bool) error {
 		if p.Stable != p.Target {
 			stable := fmt.Sprintf("revision %d", p.Stable)
 			if p.Stable == 0 { // the preset is new to the rollout, or was created again
-				stable = "none"
+				stable = "no revision"
 			}
 			fmt.Fprintf(&text, "%s: %s is stable, %d is rolled out\n", p.Name, stable, p.Target)
 		}

@@ -39,7 +39,7 @@ type settings struct {
 	output          string
 	mode            string
 	modeGiven       bool
-	strategyGiven   bool
+	readsStrategy   bool // KubeVirt's rollout strategy is that of the cluster
 	namespace       string
 	namespaceLabels map[string]string
 	owner           string
@@ -138,7 +138,8 @@ func (o *settings) setUp(c *cobra.Command, shown string, outputs []string, run f
 
 func (o *settings) check(c *cobra.Command, args []string, outputs ...string) error {
 	o.modeGiven = c.Flags().Changed("mode")
-	o.strategyGiven = c.Flags().Changed("vm-rollout-strategy")
+	strategy := c.Flags().Lookup("vm-rollout-strategy")
+	o.readsStrategy = strategy != nil && !strategy.Changed
 	o.namespace = cmp.Or(*o.connection.flags.Namespace, metav1.NamespaceDefault)
 	problems := []error{
 		o.source.check(args),

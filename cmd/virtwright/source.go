@@ -265,10 +265,10 @@ func modeOf(config *rest.Config) (string, error) {
 	return modeStandalone, nil
 }
 
-// readStrategy reads KubeVirt's rollout strategy from the cluster unless a flag gives it. A role of
-// KubeVirt allows that to all users.
+// readStrategy reads KubeVirt's rollout strategy from the cluster if the command depends on it and
+// no flag gives it. A role of KubeVirt allows that to all users.
 func (o *settings) readStrategy(ctx context.Context, s streams, cluster dynamic.Interface) error {
-	if o.mode != modeAddon || o.strategyGiven {
+	if o.mode != modeAddon || !o.readsStrategy {
 		return nil
 	}
 	installed, err := cluster.Resource(kubeVirts).List(ctx, metav1.ListOptions{})

@@ -146,12 +146,16 @@ func checkSpec(spec *admissionregistrationv1.ValidatingAdmissionPolicySpec) fiel
 	return out
 }
 
+// reservedWords of CEL are no names of variables.
+var reservedWords = sets.New("as", "break", "const", "continue", "else", "false", "for", "function", "if", "import", "in", "let", "loop", "namespace", "null",
+	"package", "return", "true", "var", "void", "while")
+
 // checkEntries returns the errors of an API server about names, messages and reasons.
 func checkEntries(p *admissionregistrationv1.ValidatingAdmissionPolicy) field.ErrorList {
 	var out field.ErrorList
 	at := field.NewPath("spec")
 	for i, v := range p.Spec.Variables {
-		if len(apivalidation.IsCIdentifier(v.Name)) > 0 {
+		if len(apivalidation.IsCIdentifier(v.Name)) > 0 || reservedWords.Has(v.Name) {
 			out = append(out, field.Invalid(at.Child("variables").Index(i).Child("name"), v.Name, "must be a valid CEL identifier"))
 		}
 	}
@@ -168,8 +172,7 @@ func checkEntries(p *admissionregistrationv1.ValidatingAdmissionPolicy) field.Er
 			out = append(out, field.Invalid(path.Child("message"), v.Message, "must not contain line breaks"))
 		}
 		if v.Reason != nil {
-			out = append(out, supported(path.Child("reason"), *v.Reason, metav1.StatusReasonForbidden, metav1.StatusReasonInvalid,
-				metav1.StatusReasonRequestEntityTooLarge, metav1.StatusReasonUnauthorized)...)
+			out = append(out, supported(path.Child("reason"), *v.Reason, metav1.StatusReasonForbidden, metav1.StatusReasonInvalid, metav1.StatusReasonRequestEntityTooLarge)...)
 		}
 	}
 	return out
@@ -181,6 +184,10 @@ func checkNames[T any](at *field.Path, name, prefix string, of []T, nameOf func(
 	known := sets.Set[string]{}
 	for i, entry := range of {
 		is, path := nameOf(entry), at.Index(i).Child(name)
+		if is == "" {
+			out = append(out, field.Required(path, ""))
+			continue
+		}
 		for _, reason := range apivalidation.IsQualifiedName(prefix + is) {
 			out = append(out, field.Invalid(path, is, reason))
 		}

@@ -252,8 +252,11 @@ func (c *Cluster) Parameters(ctx context.Context, of []policies.Reference, names
 	for _, ref := range of {
 		mapping, err := c.Mapper.RESTMapping(ref.Kind.GroupKind(), ref.Kind.Version)
 		if meta.IsNoMatchError(err) {
-			notes = append(notes, fmt.Sprintf("ValidatingAdmissionPolicy %s has parameters of the kind %s of %s, which the cluster does not serve: until it does, the API server rejects all objects that the policy matches, unless its failurePolicy is Ignore",
-				ref.Policy, ref.Kind.Kind, ref.Kind.GroupVersion()))
+			text := fmt.Sprintf("ValidatingAdmissionPolicy %s has parameters of the kind %s of %s, which the cluster does not serve: until it does, the API server rejects all objects that the policy matches, unless its failurePolicy is Ignore",
+				ref.Policy, ref.Kind.Kind, ref.Kind.GroupVersion())
+			if !slices.Contains(notes, text) {
+				notes = append(notes, text)
+			}
 			continue
 		}
 		if err != nil {
