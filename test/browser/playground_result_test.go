@@ -68,7 +68,7 @@ func TestPlaygroundSparse(t *testing.T) {
 func TestPlaygroundSparseTooSlow(t *testing.T) {
 	vm := "apiVersion: kubevirt.io/v1\nkind: VirtualMachine\nmetadata: {name: a}\nspec:\n  runStrategy: Halted\n  template:\n    spec:\n      domain:\n        memory: {guest: 1Gi}\n        devices:\n          disks:\n"
 	volumes := "      volumes:\n"
-	for i := range 400 {
+	for i := range 500 {
 		vm += fmt.Sprintf("          - {name: d%d, disk: {bus: virtio}}\n", i)
 		volumes += fmt.Sprintf("      - {name: d%d, emptyDisk: {capacity: 1Gi}}\n", i)
 	}
