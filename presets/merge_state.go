@@ -62,8 +62,8 @@ type mergeState struct {
 	// notes are warnings about changes before presets acted.
 	notes     []string
 	conflicts []Conflict
-	// conflictsOf are the paths of conflicts by the preset that lost.
-	conflictsOf map[string]sets.Set[string]
+	// conflicting are the losers of conflicts with the paths that they lost.
+	conflicting sets.Set[[2]string]
 	// skips are shown as warnings, quietSkips by explain only.
 	skips, quietSkips []Skipped
 	// suggestions are warnings about labels and preset names that are close to existing ones.
@@ -100,17 +100,13 @@ func (r *mergeState) addSource(s provenance.Source, c *Compiled) int32 {
 
 // addConflict adds a conflict unless it is known.
 func (r *mergeState) addConflict(c Conflict) {
-	if r.conflictsOf[c.Loser].Has(c.Path) {
-		return
+	if r.conflicting == nil {
+		r.conflicting = sets.Set[[2]string]{}
 	}
-	if r.conflictsOf == nil {
-		r.conflictsOf = map[string]sets.Set[string]{}
+	if of := [2]string{c.Loser, c.Path}; !r.conflicting.Has(of) {
+		r.conflicting.Insert(of)
+		r.conflicts = append(r.conflicts, c)
 	}
-	if r.conflictsOf[c.Loser] == nil {
-		r.conflictsOf[c.Loser] = sets.Set[string]{}
-	}
-	r.conflictsOf[c.Loser].Insert(c.Path)
-	r.conflicts = append(r.conflicts, c)
 }
 
 func (r *mergeState) compactLists() {

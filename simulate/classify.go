@@ -90,7 +90,7 @@ func sorted(objects []manifest.Object, reject unsupportedKinds) (entries []*entr
 			problems = append(problems, unsupported(o, "apiVersion", "invalid apiVersion %q", o.APIVersion))
 		case known.role == unknown:
 			err := reject.check(o, kind, !supported.Has(o.Where.File))
-			if problems = append(problems, err); err == nil && !o.Context { // context is for policies of other files
+			if problems = append(problems, err); err == nil && !o.Context { // the user did not ask for context, such as parameters
 				skipped[Leftover{File: o.Where.File, APIVersion: o.APIVersion, Kind: o.Kind}]++
 			}
 		case !slices.Contains(known.versions, gv.Version):

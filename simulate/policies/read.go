@@ -17,6 +17,7 @@ import (
 	"k8s.io/apiserver/pkg/admission"
 	"k8s.io/apiserver/pkg/admission/plugin/policy/validating"
 	"k8s.io/apiserver/pkg/admission/plugin/webhook/predicates/rules"
+	apiservercel "k8s.io/apiserver/pkg/cel"
 	kjson "sigs.k8s.io/json"
 
 	"github.com/virtwright/virtwright/presets/spelling"
@@ -146,16 +147,13 @@ func checkSpec(spec *admissionregistrationv1.ValidatingAdmissionPolicySpec) fiel
 	return out
 }
 
-// reservedWords of CEL are no names of variables.
-var reservedWords = sets.New("as", "break", "const", "continue", "else", "false", "for", "function", "if", "import", "in", "let", "loop", "namespace", "null",
-	"package", "return", "true", "var", "void", "while")
-
 // checkEntries returns the errors of an API server about names, messages and reasons.
 func checkEntries(p *admissionregistrationv1.ValidatingAdmissionPolicy) field.ErrorList {
 	var out field.ErrorList
 	at := field.NewPath("spec")
 	for i, v := range p.Spec.Variables {
-		if len(apivalidation.IsCIdentifier(v.Name)) > 0 || reservedWords.Has(v.Name) {
+		escaped, _ := apiservercel.Escape(v.Name)
+		if isReserved := escaped == "__"+v.Name+"__"; isReserved || len(apivalidation.IsCIdentifier(v.Name)) > 0 {
 			out = append(out, field.Invalid(at.Child("variables").Index(i).Child("name"), v.Name, "must be a valid CEL identifier"))
 		}
 	}
@@ -206,9 +204,12 @@ func checkResources(r *admissionregistrationv1.MatchResources, at *field.Path) f
 	}
 	return slices.Concat(
 		supported(at.Child("matchPolicy"), *r.MatchPolicy, admissionregistrationv1.Equivalent, admissionregistrationv1.Exact),
-		metav1validation.ValidateLabelSelector(r.NamespaceSelector, metav1validation.LabelSelectorValidationOptions{}, at.Child("namespaceSelector")),
-		metav1validation.ValidateLabelSelector(r.ObjectSelector, metav1validation.LabelSelectorValidationOptions{}, at.Child("objectSelector")),
+		checkSelector(r.NamespaceSelector, at.Child("namespaceSelector")), checkSelector(r.ObjectSelector, at.Child("objectSelector")),
 		checkOperations(r.ResourceRules, at.Child("resourceRules")), checkOperations(r.ExcludeResourceRules, at.Child("excludeResourceRules")))
+}
+
+func checkSelector(s *metav1.LabelSelector, at *field.Path) field.ErrorList {
+	return metav1validation.ValidateLabelSelector(s, metav1validation.LabelSelectorValidationOptions{}, at)
 }
 
 func checkOperations(rules []admissionregistrationv1.NamedRuleWithOperations, at *field.Path) field.ErrorList {
@@ -254,7 +255,7 @@ func checkBinding(spec *admissionregistrationv1.ValidatingAdmissionPolicyBinding
 		case ref.Name != "" && ref.Selector != nil:
 			out = append(out, field.Forbidden(at.Child("paramRef", "name"), "name and selector are mutually exclusive"))
 		}
-		out = append(out, metav1validation.ValidateLabelSelector(ref.Selector, metav1validation.LabelSelectorValidationOptions{}, at.Child("paramRef", "selector"))...)
+		out = append(out, checkSelector(ref.Selector, at.Child("paramRef", "selector"))...)
 		path := at.Child("paramRef", "parameterNotFoundAction")
 		if ref.ParameterNotFoundAction == nil {
 			out = append(out, field.Required(path, ""))

@@ -42,7 +42,7 @@ var _ = Describe("Policies say the same offline and from the API server", Ordere
 		p.apply()
 		rejected, warned := p.compare()
 		AddReportEntry("VMs", fmt.Sprintf("%d, rejected %d, warned %d", len(p.vms), rejected, warned))
-		// Over seeds, the sum is about 70, with a standard deviation of 11.
+		// Over many seeds, the sum is about 70, with a standard deviation of 11.
 		Expect(rejected+warned).To(And(BeNumerically(">", 10), BeNumerically("<", 180)), "the policies say too little or too much to show anything")
 	})
 
