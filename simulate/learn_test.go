@@ -301,6 +301,37 @@ spec: {runStrategy: Always, dataVolumeTemplates: [{metadata: {name: web-%[1]d}, 
 	}
 }
 
+// TestLearnLeavesBookkeeping: no preset gives VMs the labels and annotations by which a tool knows
+// one VM, selects by them, or computes from them: the tool would delete other VMs.
+func TestLearnLeavesBookkeeping(t *testing.T) {
+	var text strings.Builder
+	for i := range 12 {
+		app := []string{"shop", "bank"}[i%2]
+		fmt.Fprintf(&text, `---
+apiVersion: kubevirt.io/v1
+kind: VirtualMachine
+metadata: {name: web-%d, namespace: shop, labels: {argocd.argoproj.io/instance: %[2]s, velero.io/restore-name: night}, annotations: {meta.helm.sh/release-name: night, owner: blue}}
+spec: {runStrategy: Always, template: {metadata: {labels: {app.kubernetes.io/instance: %[2]s}}, spec: {subdomain: %[2]s, domain: {cpu: {cores: 2}, memory: {guest: 1Gi}, devices: {}}}}}
+`, i, app)
+	}
+	report, _ := learned(t, text.String(), learn.Options{Support: 3})
+	if len(report.Presets) != 1 {
+		t.Fatalf("got %d presets, want 1", len(report.Presets))
+	}
+	raw, err := yaml.Marshal(report.Presets[0].Object)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, never := range []string{"instance", "restore-name", "release-name", "subdomain"} {
+		if strings.Contains(string(raw), never) {
+			t.Errorf("the preset has %s:\n%s", never, raw)
+		}
+	}
+	if !strings.Contains(string(raw), "owner: blue") {
+		t.Errorf("the preset lacks the other annotation:\n%s", raw)
+	}
+}
+
 // TestLearnKeepsLabelsOfPresets: a label by which an existing preset selects a VM is not learned,
 // because the preset would not match the sparse VM; one by which it selects others is.
 func TestLearnKeepsLabelsOfPresets(t *testing.T) {

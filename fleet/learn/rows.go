@@ -106,7 +106,7 @@ func (f *fleet) generalized(m VM) map[string]any {
 // add adds a field to a row.
 func (f *fleet) add(r row, leaf presets.Leaf) error {
 	path := leaf.Path.String()
-	if !f.isLearned(r, leaf, path) {
+	if ofTool(leaf.Path) || !f.isLearned(r, leaf, path) {
 		f.others++
 		return nil
 	}
@@ -188,6 +188,16 @@ func (f *fleet) isLearned(r row, leaf presets.Leaf, text string) bool {
 		return onVM || f.selecting != nil && !f.selecting[key] && !f.Read[key]
 	}
 	return !mayBeSecret(leaf, text) && !slices.ContainsFunc(kept, leaf.Path.HasPrefix)
+}
+
+// ofTool reports whether a field is a label or an annotation by which a tool knows one VM.
+func ofTool(p provenance.Path) bool {
+	if len(p) == 0 {
+		return false
+	}
+	parent, key := p[:len(p)-1], p[len(p)-1].Name
+	return (parent.Equal(labels) || parent.Equal(templateLabels)) && vmschema.IsToolLabel(key) ||
+		slices.ContainsFunc(annotations, parent.Equal) && vmschema.IsToolAnnotation(key)
 }
 
 func mayBeSecret(leaf presets.Leaf, text string) bool {

@@ -11,6 +11,7 @@ import (
 
 	"github.com/virtwright/virtwright/presets"
 	"github.com/virtwright/virtwright/presets/tree"
+	"github.com/virtwright/virtwright/presets/vmschema"
 )
 
 // A featureKind is how a selector reads a feature, the most readable first.
@@ -40,6 +41,7 @@ const (
 
 func (f *fleet) featuresOf(m VM) (out []feature) {
 	own := m.labels()
+	maps.DeleteFunc(own, func(key, _ string) bool { return vmschema.IsToolLabel(key) })
 	if m.Kind == presets.VirtualMachine {
 		spec := tree.AsObject(m.Object["spec"])
 		for kind, field := range map[featureKind]string{instancetype: "instancetype", preference: "preference"} {

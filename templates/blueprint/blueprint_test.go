@@ -300,13 +300,13 @@ func TestWarnings(t *testing.T) {
 func TestSanitized(t *testing.T) {
 	vm := vmOf(fields{"a": nil, "b": []any{nil}})
 	vm["status"] = fields{"ready": true}
-	vm["metadata"] = fields{"name": "vm", "uid": "u", "labels": fields{"a": "b", "kubevirt.io/vm-pool-revision-name": "p-1"}, "annotations": fields{
+	vm["metadata"] = fields{"name": "vm", "uid": "u", "labels": fields{"a": "b", "kubevirt.io/vm-pool-revision-name": "p-1", "argocd.argoproj.io/instance": "shop", "app.kubernetes.io/instance": "shop"}, "annotations": fields{
 		"kubectl.kubernetes.io/last-applied-configuration": "{}", "virtwright.dev/generate-template": "t", "virtwright.dev/provenance": "p",
 		"virtwright.dev/presets": "kept", "restore.kubevirt.io/x": "x", "argocd.argoproj.io/tracking-id": "a", "meta.helm.sh/release-name": "r", "vm.kubevirt.io/validations": "kept",
 	}}
 	spec := vm["spec"].(map[string]any)
 	spec["instancetype"] = fields{"name": "i", "revisionName": "r"}
-	spec["template"].(map[string]any)["metadata"] = fields{"creationTimestamp": nil, "labels": fields{"c": "d", "kubevirt.io/vm-pool-revision-name": "p-1"}, "annotations": fields{"virtwright.dev/generate-template": "t", "x": "y"}}
+	spec["template"].(map[string]any)["metadata"] = fields{"creationTimestamp": nil, "labels": fields{"c": "d", "kubevirt.io/vm-pool-revision-name": "p-1", "kapp.k14s.io/app": "1"}, "annotations": fields{"virtwright.dev/generate-template": "t", "x": "y"}}
 	b, err := FromVM(vm, Options{})
 	if err != nil {
 		t.Fatal(err)

@@ -3,34 +3,15 @@ package blueprint
 import (
 	"errors"
 	"fmt"
+	"maps"
 	"math"
 	"regexp"
 	"slices"
 	"strings"
 
 	"github.com/virtwright/virtwright/api/v1alpha1"
+	"github.com/virtwright/virtwright/presets/vmschema"
 )
-
-// wholeObjects are annotations in which tools keep the whole VM with its secrets.
-var wholeObjects = []string{
-	"kubectl.kubernetes.io/last-applied-configuration",
-	"kapp.k14s.io/original",
-	"kapp.k14s.io/original-diff",
-	"kapp.k14s.io/original-diff-full",
-	"kapp.k14s.io/original-diff-md5",
-	"objectset.rio.cattle.io/applied",
-}
-
-// objectAnnotations describe one object, not its desired state.
-var objectAnnotations = []string{
-	"kubevirt.io/latest-observed-api-version",
-	"kubevirt.io/storage-observed-api-version",
-	"argocd.argoproj.io/tracking-id", "meta.helm.sh/release-name", "meta.helm.sh/release-namespace",
-	"kubemacpool.io/transaction-timestamp",
-}
-
-// poolRevision is the label by which a pool of KubeVirt knows its VMs.
-const poolRevision = "kubevirt.io/vm-pool-revision-name"
 
 var kubevirtVersion = regexp.MustCompile(`^kubevirt\.io/v[0-9][a-z0-9]*$`)
 
@@ -97,7 +78,7 @@ func metadata(d *draft, meta map[string]any) (map[string]any, error) {
 	d.labels, d.name = labels, nameOf(meta)
 	d.namespace, _ = meta["namespace"].(string)
 	out := map[string]any{"generateName": d.name, "labels": map[string]any{}}
-	delete(labels, poolRevision)
+	maps.DeleteFunc(labels, func(key, _ string) bool { return vmschema.IsToolLabel(key) })
 	for key, value := range labels {
 		out["labels"].(map[string]any)[key] = value
 	}
@@ -143,7 +124,7 @@ func dropped(annotation string) bool {
 	if strings.HasPrefix(annotation, v1alpha1.AnnotationPrefix) {
 		return !slices.Contains(keptAnnotations, annotation)
 	}
-	return slices.Contains(wholeObjects, annotation) || slices.Contains(objectAnnotations, annotation) || strings.HasPrefix(annotation, "restore.kubevirt.io/")
+	return vmschema.IsToolAnnotation(annotation)
 }
 
 // clean copies a value of JSON without nulls in maps and fields of one object.
@@ -182,13 +163,13 @@ func isObjectField(parent path, key string) bool {
 	case parent.ends("metadata", "annotations"):
 		return dropped(key)
 	case parent.ends("metadata", "labels"):
-		return key == poolRevision
+		return vmschema.IsToolLabel(key)
 	case parent.is("spec", "template", "metadata"):
 		return key == "creationTimestamp"
 	case parent.is("spec", "instancetype"), parent.is("spec", "preference"):
 		return key == "revisionName"
 	default:
-		return slices.Contains(wholeObjects, key)
+		return slices.Contains(vmschema.WholeObjects, key)
 	}
 }
 

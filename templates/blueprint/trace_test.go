@@ -7,6 +7,8 @@ import (
 	"fmt"
 	"strings"
 	"testing"
+
+	"github.com/virtwright/virtwright/presets/vmschema"
 )
 
 // cloudInit is a typical secret.
@@ -72,7 +74,7 @@ func TestCopiesFound(t *testing.T) {
 
 func TestWholeObjects(t *testing.T) {
 	annotations := fields{"kept": "x"}
-	for _, key := range wholeObjects {
+	for _, key := range vmschema.WholeObjects {
 		annotations[key] = "anything"
 	}
 	vm := vmOf(fields{"a": annotations, "b": "y"})
