@@ -47,3 +47,20 @@ func TestSparsifyKeepsFieldsOfConditions(t *testing.T) {
 		t.Errorf("%v: got %s, want %s", err, marshal(t, got), want)
 	}
 }
+
+// A disk that the platform adds again comes last. Its fields stay, and no others.
+func TestAbridgeKeepsTheOrderOfDisks(t *testing.T) {
+	snapshot := presettest.Snapshot(t, presettest.Cluster("tier", `{overrides: {spec: {template: {spec: {priorityClassName: production}}}}}`))
+	vm := `{"metadata":{"name":"vm"},"spec":{"template":{"spec":{"domain":{"devices":{"disks":[{"disk":{"bus":"sata"},"name":"a"},{"disk":{"bus":"virtio"},"name":"b"}]},"memory":{"guest":"1Gi"}},"volumes":[{"containerDisk":{"image":"a"},"name":"a"},{"containerDisk":{"image":"b"},"name":"b"}]}}}}`
+	engine := &presets.Engine{Platform: &presets.Platform{}}
+	request := presets.Request{Kind: presets.VirtualMachine, Namespace: presets.Namespace{Name: "ns"}, Object: []byte(vm)}
+	full, err := engine.Resolve(t.Context(), snapshot, request)
+	if err != nil {
+		t.Fatal(err)
+	}
+	request.Object = marshal(t, full.Object())
+	got, err := engine.Abridge(t.Context(), snapshot, request)
+	if err != nil || string(marshal(t, got)) != vm {
+		t.Errorf("%v: got %s", err, marshal(t, got))
+	}
+}

@@ -7,8 +7,8 @@ import (
 
 	corev1 "k8s.io/api/core/v1"
 
+	"github.com/virtwright/virtwright/api/v1alpha1"
 	"github.com/virtwright/virtwright/presets"
-	"github.com/virtwright/virtwright/presets/vmschema"
 )
 
 // mostDerived is how few of the VMs with a field may have another value than a label says: one of
@@ -55,7 +55,7 @@ var sources = []struct {
 func (f *fleet) derivation(path int, rows []row) (derivation, bool) {
 	for _, s := range sources {
 		for _, key := range slices.Sorted(maps.Keys(s.of(rows[0]))) {
-			if key == corev1.LabelMetadataName || vmschema.IsToolLabel(key) || s.ofVM && f.selecting != nil && !f.selecting[key] {
+			if key == corev1.LabelMetadataName || v1alpha1.IsToolLabel(key) || s.ofVM && f.selecting != nil && !f.selecting[key] {
 				continue
 			}
 			d := derivation{path, s.of, key, s.ofVM, s.expression + "[" + quoted(key) + "]"}

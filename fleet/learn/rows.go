@@ -10,6 +10,7 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/virtwright/virtwright/api/v1alpha1"
 	"github.com/virtwright/virtwright/presets"
 	"github.com/virtwright/virtwright/presets/provenance"
 	"github.com/virtwright/virtwright/presets/vmschema"
@@ -196,8 +197,8 @@ func ofTool(p provenance.Path) bool {
 		return false
 	}
 	parent, key := p[:len(p)-1], p[len(p)-1].Name
-	return (parent.Equal(labels) || parent.Equal(templateLabels)) && vmschema.IsToolLabel(key) ||
-		slices.ContainsFunc(annotations, parent.Equal) && vmschema.IsToolAnnotation(key)
+	return (parent.Equal(labels) || parent.Equal(templateLabels)) && v1alpha1.IsToolLabel(key) ||
+		slices.ContainsFunc(annotations, parent.Equal) && v1alpha1.IsToolAnnotation(key)
 }
 
 func mayBeSecret(leaf presets.Leaf, text string) bool {

@@ -9,9 +9,9 @@ import (
 
 	corev1 "k8s.io/api/core/v1"
 
+	"github.com/virtwright/virtwright/api/v1alpha1"
 	"github.com/virtwright/virtwright/presets"
 	"github.com/virtwright/virtwright/presets/tree"
-	"github.com/virtwright/virtwright/presets/vmschema"
 )
 
 // A featureKind is how a selector reads a feature, the most readable first.
@@ -41,7 +41,7 @@ const (
 
 func (f *fleet) featuresOf(m VM) (out []feature) {
 	own := m.labels()
-	maps.DeleteFunc(own, func(key, _ string) bool { return vmschema.IsToolLabel(key) })
+	maps.DeleteFunc(own, func(key, _ string) bool { return v1alpha1.IsToolLabel(key) })
 	if m.Kind == presets.VirtualMachine {
 		spec := tree.AsObject(m.Object["spec"])
 		for kind, field := range map[featureKind]string{instancetype: "instancetype", preference: "preference"} {

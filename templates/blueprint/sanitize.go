@@ -10,7 +10,6 @@ import (
 	"strings"
 
 	"github.com/virtwright/virtwright/api/v1alpha1"
-	"github.com/virtwright/virtwright/presets/vmschema"
 )
 
 var kubevirtVersion = regexp.MustCompile(`^kubevirt\.io/v[0-9][a-z0-9]*$`)
@@ -78,7 +77,7 @@ func metadata(d *draft, meta map[string]any) (map[string]any, error) {
 	d.labels, d.name = labels, nameOf(meta)
 	d.namespace, _ = meta["namespace"].(string)
 	out := map[string]any{"generateName": d.name, "labels": map[string]any{}}
-	maps.DeleteFunc(labels, func(key, _ string) bool { return vmschema.IsToolLabel(key) })
+	maps.DeleteFunc(labels, func(key, _ string) bool { return v1alpha1.IsToolLabel(key) })
 	for key, value := range labels {
 		out["labels"].(map[string]any)[key] = value
 	}
@@ -124,7 +123,7 @@ func dropped(annotation string) bool {
 	if strings.HasPrefix(annotation, v1alpha1.AnnotationPrefix) {
 		return !slices.Contains(keptAnnotations, annotation)
 	}
-	return vmschema.IsToolAnnotation(annotation)
+	return v1alpha1.IsToolAnnotation(annotation)
 }
 
 // clean copies a value of JSON without nulls in maps and fields of one object.
@@ -163,13 +162,13 @@ func isObjectField(parent path, key string) bool {
 	case parent.ends("metadata", "annotations"):
 		return dropped(key)
 	case parent.ends("metadata", "labels"):
-		return vmschema.IsToolLabel(key)
+		return v1alpha1.IsToolLabel(key)
 	case parent.is("spec", "template", "metadata"):
 		return key == "creationTimestamp"
 	case parent.is("spec", "instancetype"), parent.is("spec", "preference"):
 		return key == "revisionName"
 	default:
-		return slices.Contains(vmschema.WholeObjects, key)
+		return slices.Contains(v1alpha1.WholeObjects, key)
 	}
 }
 

@@ -8,7 +8,7 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/virtwright/virtwright/presets/vmschema"
+	"github.com/virtwright/virtwright/api/v1alpha1"
 )
 
 // cloudInit is a typical secret.
@@ -74,7 +74,7 @@ func TestCopiesFound(t *testing.T) {
 
 func TestWholeObjects(t *testing.T) {
 	annotations := fields{"kept": "x"}
-	for _, key := range vmschema.WholeObjects {
+	for _, key := range v1alpha1.WholeObjects {
 		annotations[key] = "anything"
 	}
 	vm := vmOf(fields{"a": annotations, "b": "y"})

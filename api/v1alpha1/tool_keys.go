@@ -1,4 +1,4 @@
-package vmschema
+package v1alpha1
 
 import (
 	"slices"
