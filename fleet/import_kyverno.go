@@ -1,6 +1,7 @@
 package fleet
 
 import (
+	"bytes"
 	"encoding/json"
 	"fmt"
 	"maps"
@@ -36,8 +37,11 @@ type kyvernoRule struct {
 	Name    string       `json:"name"`
 	Match   kyvernoMatch `json:"match"`
 	Exclude kyvernoMatch `json:"exclude"`
-	Mutate  struct {
+	// Mutate is nil for a rule that only validates, for example.
+	Mutate *struct {
 		Patch map[string]any `json:"patchStrategicMerge"`
+		// Targets are existing objects that the rule changes instead of those that match.
+		Targets []map[string]any `json:"targets"`
 	} `json:"mutate"`
 	Conditions []kyvernoCondition `json:"celPreconditions"`
 	// SkipBackgroundRequests concerns requests of Kyverno itself.
@@ -74,22 +78,38 @@ func importKyverno(p Policy, _ []Policy) ([]*mutation, error) {
 	for i, raw := range policy.Spec.Rules {
 		for _, kind := range []presets.Kind{presets.VirtualMachine, presets.VirtualMachineInstance} {
 			m := newMutation(kind, "")
-			concerns, err := m.kyvernoRule(raw, fmt.Sprintf("spec.rules[%d].", i))
-			if err != nil {
-				return nil, err
-			}
-			if concerns {
+			if m.kyvernoRule(raw, fmt.Sprintf("spec.rules[%d].", i)) {
 				policy.Spec.restrict(m)
-				out = append(out, m)
+				out = append(out, m.divided()...)
 			}
 		}
 	}
 	for _, m := range out {
-		if m.name = importedName(p.Name); len(out) > 1 {
-			m.name = importedName(p.Name, m.rule)
+		if m.name = importedName(p.Name, m.list); len(out) > 1 {
+			m.name = importedName(p.Name, m.rule, m.list)
 		}
 	}
 	return out, nil
+}
+
+// divided returns the mutation, and one for each list that the rule adds to objects without it.
+func (m *mutation) divided() (out []*mutation) {
+	if len(m.layers()) > 0 || len(m.deviations) > 0 || len(m.lists) == 0 {
+		out = append(out, m)
+	}
+	for _, path := range slices.Sorted(maps.Keys(m.lists)) {
+		if m.wider {
+			break
+		}
+		field := m.lists[path]
+		one := newMutation(m.kind, "")
+		one.rule, one.list, one.labels, one.namespaces = m.rule, field.path[len(field.path)-1], m.labels, m.namespaces
+		one.conditions = slices.Clip(m.conditions)
+		one.condition("no-"+strings.ToLower(one.list), "!"+m.isSet(field.path))
+		set(one.defaults, field.path, field.value)
+		out = append(out, one)
+	}
+	return out
 }
 
 func (s *kyvernoSpec) restrict(m *mutation) {
@@ -112,17 +132,24 @@ func (m *mutation) kyvernoConditions(at string, conditions []kyvernoCondition) {
 	}
 }
 
-// kyvernoRule reads a rule. It reports whether the rule concerns the kind.
-func (m *mutation) kyvernoRule(raw []byte, at string) (concerns bool, err error) {
+// kyvernoRule reads a rule. It reports whether the rule changes objects of the kind.
+func (m *mutation) kyvernoRule(raw []byte, at string) bool {
 	var rule kyvernoRule
-	if err := m.decodeRule(raw, at, &rule); err != nil {
-		return false, err
-	}
-	filters, alternatives := rule.Match.of(m.kind)
-	if len(filters) == 0 {
-		return false, nil
-	}
+	err := m.decodeRule(raw, at, &rule) // also decodes what follows a value of a wrong type
 	m.rule = rule.Name
+	filters, alternatives := rule.Match.of(m.kind)
+	switch {
+	case err != nil:
+		m.restricted(strings.TrimSuffix(at, "."), nil, "cannot be read: "+mistyped(err).Error())
+		return len(filters) > 0 || m.kind == presets.VirtualMachine && bytes.Contains(raw, []byte(m.kind))
+	case rule.Mutate == nil:
+		return false
+	case len(rule.Mutate.Targets) > 0:
+		m.restricted(at+"mutate.targets", nil, "a preset changes VMs that are written, not when another object is")
+		return slices.ContainsFunc(rule.Mutate.Targets, func(t map[string]any) bool { return t["kind"] == string(m.kind) })
+	case len(filters) == 0:
+		return false
+	}
 	if len(filters) > 1 && alternatives {
 		m.restricted(at+"match.any", nil, "presets have no alternatives: write a rule for each")
 	}
@@ -133,7 +160,7 @@ func (m *mutation) kyvernoRule(raw []byte, at string) (concerns bool, err error)
 	m.kyvernoConditions(at+"celPreconditions", rule.Conditions)
 	m.patch(rule.Mutate.Patch, kyvernoPlace{at: at + "mutate.patchStrategicMerge."})
 	m.mergedLists("Kyverno")
-	return true, nil
+	return true
 }
 
 // of returns the filters that concern a kind, and whether one of them suffices.
@@ -279,14 +306,44 @@ func (m *mutation) patchField(value any, field kyvernoPlace) {
 		m.lacks(field.text(), value, "the value depends on variables: use a computed value ($cel)")
 	case listAnchor.MatchString(text):
 		m.restricted(field.text(), nil, "the rule depends on elements of this list; write an element named \"*\"")
-	case value == nil && !field.absent:
-		m.removed = append(m.removed, field.path)
-	case value == nil:
 	case field.absent:
-		set(m.defaults, field.path, value)
+		m.setAbsent(value, field)
+	case isEmpty(value):
+		m.removed = append(m.removed, field.path)
 	default:
 		set(m.overrides, field.path, value)
 	}
 }
 
+// setAbsent sets a field of objects that lack it. A preset would also add the elements of a list to
+// other lists.
+func (m *mutation) setAbsent(value any, field kyvernoPlace) {
+	switch {
+	case isEmpty(value):
+	case !m.merges(field.path, value):
+		set(m.defaults, field.path, value)
+	case m.kind == presets.VirtualMachineInstance:
+		m.lacks(field.text(), nil, "Kyverno adds this list only to VMIs without one, and a preset adds its elements to every list")
+	default:
+		if m.lists == nil {
+			m.lists = map[string]listField{}
+		}
+		m.lists[pathText(field.path)] = listField{field.path, value}
+	}
+}
+
 var listAnchor = regexp.MustCompile(`[{,]"[+<^=X]?\([^"]*\)":|"\$`)
+
+// isEmpty reports whether a value is null or a list without elements.
+func isEmpty(value any) bool {
+	list, isList := value.([]any)
+	return value == nil || isList && len(list) == 0
+}
+
+// merges reports whether presets merge the elements of a list.
+func (m *mutation) merges(path []string, value any) bool {
+	object := map[string]any{}
+	set(object, path, value)
+	leaves, err := presets.Leaves(m.kind, object)
+	return err == nil && slices.ContainsFunc(leaves, func(l presets.Leaf) bool { return l.Path.InList() })
+}

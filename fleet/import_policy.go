@@ -86,10 +86,7 @@ func (i *Import) policies() []Imported {
 		}
 		made, err := read(p, i.source.Policies)
 		if err != nil {
-			if wrong, ok := errors.AsType[*json.UnmarshalTypeError](err); ok {
-				err = fmt.Errorf("%s must not be of type %s", wrong.Field, wrong.Value)
-			}
-			out = append(out, Imported{From: p.String(), Deviations: []Deviation{{Path: "spec", Reason: "cannot be read: " + err.Error()}}})
+			out = append(out, Imported{From: p.String(), Deviations: []Deviation{{Path: "spec", Reason: "cannot be read: " + mistyped(err).Error()}}})
 		} else if len(made) == 0 {
 			i.OtherPolicies++
 		}
@@ -101,6 +98,14 @@ func (i *Import) policies() []Imported {
 	return out
 }
 
+// mistyped explains an error of decoding.
+func mistyped(err error) error {
+	if wrong, ok := errors.AsType[*json.UnmarshalTypeError](err); ok {
+		return fmt.Errorf("%s must not be of type %s", wrong.Field, wrong.Value)
+	}
+	return err
+}
+
 // rename makes the name of a preset unique.
 func (m *mutation) rename(p Policy, taken sets.Set[string]) {
 	if m.kind == presets.VirtualMachineInstance {
@@ -108,6 +113,9 @@ func (m *mutation) rename(p Policy, taken sets.Set[string]) {
 	}
 	if taken.Has(p.Namespace + "/" + m.name) {
 		m.name += "-" + strings.ToLower(p.Kind.Kind)
+	}
+	for name, n := m.name, 2; taken.Has(p.Namespace + "/" + m.name); n++ {
+		m.name = fmt.Sprintf("%s-%d", name, n)
 	}
 	taken.Insert(p.Namespace + "/" + m.name)
 }
@@ -138,6 +146,10 @@ func (i *Import) importPolicies(ctx context.Context) []*presets.Compiled {
 type mutation struct {
 	// rule of the policy; may be empty.
 	rule string
+	// list is that which the mutation adds, if it does nothing else.
+	list string
+	// lists are added to objects without them, by path.
+	lists map[string]listField
 	// name of the preset.
 	name string
 	kind presets.Kind
@@ -150,6 +162,12 @@ type mutation struct {
 	deviations          []Deviation
 	// wider is true if a preset would apply to VMs that the rule excludes. Then there is none.
 	wider bool
+}
+
+// A listField is a list that a rule adds to objects that lack it.
+type listField struct {
+	path  []string
+	value any
 }
 
 func newMutation(kind presets.Kind, name string) *mutation {
@@ -185,6 +203,9 @@ func (m *mutation) decodeRule(raw []byte, at string, into any) error {
 // selectNames adds a requirement for the names of namespaces.
 func (m *mutation) selectNames(at string, operator metav1.LabelSelectorOperator, names []string) {
 	if len(names) == 0 {
+		return
+	}
+	if operator == metav1.LabelSelectorOpIn && slices.Contains(names, "*") {
 		return
 	}
 	for _, name := range names {
