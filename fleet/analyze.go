@@ -73,12 +73,6 @@ const (
 // presets to try, or the context ended.
 func Analyze(ctx context.Context, all []*presets.Compiled, settings Settings) (found []Finding, complete bool) {
 	a := newAnalysis(ctx, all, settings)
-	if rules := settings.Rules; rules != nil && !rules.Addon {
-		a.standalone = &presets.Engine{Platform: &presets.Platform{Architecture: rules.Architecture}}
-	}
-	for _, m := range a.members {
-		m.around, _ = a.labelsOf(m.Namespace)
-	}
 	for _, step := range []func(*analysis){
 		(*analysis).unreachable, (*analysis).contradictions, (*analysis).removals, (*analysis).forbidden,
 		(*analysis).shadowed, (*analysis).underInstancetypes, (*analysis).unpaired, (*analysis).misspelt, (*analysis).misspeltRules, (*analysis).selectedPresetLabels, (*analysis).suspicious, (*analysis).idleRules, (*analysis).selectsNothing, (*analysis).idleExceptions, (*analysis).failing, (*analysis).invalid,
@@ -150,7 +144,11 @@ func newAnalysis(ctx context.Context, all []*presets.Compiled, settings Settings
 	slices.SortFunc(a.members, func(x, y *member) int {
 		return cmp.Or(cmp.Compare(x.Namespace, y.Namespace), cmp.Compare(x.Ref, y.Ref))
 	})
+	if rules := settings.Rules; rules != nil && !rules.Addon {
+		a.standalone = &presets.Engine{Platform: &presets.Platform{Architecture: rules.Architecture}}
+	}
 	for _, m := range a.members {
+		m.around, _ = a.labelsOf(m.Namespace)
 		for _, p := range m.parts {
 			a.at[p.path] = append(a.at[p.path], claim{m, p})
 			for i := range p.Path {

@@ -206,6 +206,7 @@ func TestInvalidVM(t *testing.T) {
 		`domain: {cpu: {isolateEmulatorThread: true}}`:                                                                           {"VW108 spec.defaults.spec.template.spec.domain.cpu.isolateEmulatorThread"},
 		`domain: {firmware: {bootloader: {efi: {secureBoot: true}}}}`:                                                            {"VW108 spec.defaults.spec.template.spec.domain.firmware.bootloader.efi.secureBoot"},
 		`domain: {memory: {hugepages: {pageSize: 2Mi}}, cpu: {numa: {guestMappingPassthrough: {}}}}`:                             {"VW108 spec.defaults.spec.template.spec.domain.cpu.numa.guestMappingPassthrough"},
+		`volumes: [{name: root, containerDisk: {imagePullPolicy: Always}}]`:                                                      {"VW108 spec.defaults.spec.template.spec.volumes[root].containerDisk.imagePullPolicy"},
 		`networks: [{name: net, pod: {}}], domain: {devices: {interfaces: [{name: net, masquerade: {}}]}}`:                       nil,
 		`domain: {memory: {maxGuest: 16Gi}}`:                                                                                     nil,
 		`volumes: [{name: c, cloudInitNoCloud: {userData: "#cloud-config"}}], domain: {devices: {disks: [{name: c, disk: {}}]}}`: nil,

@@ -131,7 +131,7 @@ func (a *analysis) whatEachHas(all []*member, find func(*analysis, *trial) intro
 	}
 	shows(a.resolve(witness, snapshotOf(all)))
 	kept, usual := found, found
-	additions := [][]change{nil, linksFor(all, incomplete(all))}
+	additions, elements := [][]change{nil, linksFor(all, incomplete(all))}, 1 // its index
 	for _, more := range completions {
 		additions = append(additions, []change{func(w *Witness) { w.complete(more, all) }})
 	}
@@ -142,8 +142,8 @@ func (a *analysis) whatEachHas(all []*member, find func(*analysis, *trial) intro
 		}
 		shows(completed)
 		kept = introduced{in(kept.errs, found.errs), in(kept.warns, found.warns), in(kept.unsupported, found.unsupported), nil}
-		if i < len(additions)-1 {
-			usual = kept
+		if i != elements && i < len(additions)-1 {
+			usual.errs = in(usual.errs, found.errs)
 		}
 	}
 	kept.open = minus(usual.errs, kept.errs)

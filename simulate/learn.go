@@ -9,10 +9,13 @@ import (
 	"slices"
 
 	"k8s.io/apimachinery/pkg/labels"
+	"k8s.io/apimachinery/pkg/util/validation/field"
 
 	"github.com/virtwright/virtwright/api/v1alpha1"
+	"github.com/virtwright/virtwright/fleet"
 	"github.com/virtwright/virtwright/fleet/learn"
 	"github.com/virtwright/virtwright/presets"
+	"github.com/virtwright/virtwright/presets/provenance"
 	"github.com/virtwright/virtwright/simulate/manifest"
 )
 
@@ -75,6 +78,7 @@ func Learn(ctx context.Context, objects []manifest.Object, settings Settings, o 
 		}
 		return settings.checkPreset(ctx, raw, p.GetObjectKind().GroupVersionKind().Kind)
 	}
+	o.Incomplete = c.incompleteFields
 	if out.Result, err = learn.Learn(ctx, vms, o); err != nil {
 		return nil, err
 	}
@@ -97,6 +101,27 @@ func Learn(ctx context.Context, objects []manifest.Object, settings Settings, o 
 		out.Proposals = nil
 	}
 	return out, nil
+}
+
+// incompleteFields returns, for each of the presets, fields that make a VM invalid whose author
+// sets nothing else. It enforces the presets.
+func (c *Cluster) incompleteFields(ctx context.Context, of, others []v1alpha1.Preset) ([][]provenance.Path, error) {
+	compiled := make([]*presets.Compiled, len(of)+len(others))
+	for i, p := range slices.Concat(of, others) {
+		var problems field.ErrorList
+		p.GetSpec().Mode = v1alpha1.ModeEnforce
+		if compiled[i], problems = presets.Compile(p); len(problems) > 0 {
+			return nil, fmt.Errorf("learned preset %s: %w", presets.RefOf(p), problems.ToAggregate())
+		}
+	}
+	beside := slices.AppendSeq(compiled[len(of):], c.snapshot.All())
+	rules := c.settings.Rules
+	fields := fleet.Incomplete(ctx, compiled[:len(of)], beside, fleet.Settings{Rules: rules, Render: render(rules)})
+	out := make([][]provenance.Path, len(of))
+	for i, p := range compiled[:len(of)] {
+		out[i] = fields[p]
+	}
+	return out, ctx.Err()
 }
 
 // selectorLabels are the labels by which presets select VMs of the cluster.

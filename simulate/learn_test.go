@@ -332,6 +332,39 @@ spec: {runStrategy: Always, template: {metadata: {labels: {app.kubernetes.io/ins
 	}
 }
 
+// TestLearnGivesWholeTemplates: no preset gives a part of a template of a DataVolume, or a volume
+// without its template, because VMs that lack the rest would be rejected, or would not start.
+func TestLearnGivesWholeTemplates(t *testing.T) {
+	var text strings.Builder
+	for i := range 8 {
+		size, image, storage := "small", "rhel9", "30Gi"
+		if i%2 == 0 {
+			size, image, storage = "large", "win", "60Gi"
+		}
+		fmt.Fprintf(&text, `---
+apiVersion: kubevirt.io/v1
+kind: VirtualMachine
+metadata: {name: web-%d, namespace: shop, labels: {size: %s}}
+spec: {runStrategy: Halted, dataVolumeTemplates: [{metadata: {name: web-%[1]d}, spec: {sourceRef: {kind: DataSource, name: %[3]s, namespace: images}, storage: {resources: {requests: {storage: %[4]s}}}}}],
+  template: {spec: {volumes: [{name: root, dataVolume: {name: web-%[1]d}}], domain: {memory: {guest: 1Gi}, devices: {}}}}}
+`, i, size, image, storage)
+	}
+	report, _ := learned(t, text.String(), learn.Options{Support: 3})
+	if len(report.Presets) != 3 {
+		t.Fatalf("got %d presets, want 3", len(report.Presets))
+	}
+	for _, p := range report.Presets {
+		defaults := string(p.Object.GetSpec().Defaults.Raw)
+		whole := true
+		for _, field := range []string{`"sourceRef"`, `"kind"`, `"storage"`, `"volumes"`} {
+			whole = whole && strings.Contains(defaults, field)
+		}
+		if everyVM := p.Terms == 0; everyVM && strings.Contains(defaults, "olume") || !everyVM && !whole {
+			t.Errorf("%s: defaults are %s", p.Selects, defaults)
+		}
+	}
+}
+
 // TestLearnKeepsLabelsOfPresets: a label by which an existing preset selects a VM is not learned,
 // because the preset would not match the sparse VM; one by which it selects others is.
 func TestLearnKeepsLabelsOfPresets(t *testing.T) {

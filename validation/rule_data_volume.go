@@ -2,6 +2,7 @@ package validation
 
 import (
 	"fmt"
+	"slices"
 
 	"k8s.io/apimachinery/pkg/util/validation/field"
 	kubevirtv1 "kubevirt.io/api/core/v1"
@@ -72,6 +73,17 @@ var dataVolumeRules = []Rule{{
 		}
 	}),
 }, {
+	ID:          "data-volume-source-fields",
+	Requirement: "The source of a data volume template has all fields that it requires, such as url.",
+	Scope:       VirtualMachines,
+	Check: forEach(dataVolumesOf, func(vm *ExpandedVM, r *Report, i int, template *kubevirtv1.DataVolumeTemplateSpec) {
+		for _, f := range sourceFields(&template.Spec) {
+			if f.value == "" {
+				r.Add(field.Required(vm.dataVolumePath(i, slices.Concat([]string{"spec"}, f.path)...), "must be set"))
+			}
+		}
+	}),
+}, {
 	ID:          "data-volume-template-used",
 	Requirement: "A volume uses each data volume template.",
 	Scope:       VirtualMachines,
@@ -110,6 +122,45 @@ func (vm *ExpandedVM) dataVolumePath(i int, more ...string) *field.Path {
 func claimFilled(spec *cdiv1.DataVolumeSpec) bool {
 	return spec.PVC != nil && (spec.PVC.DataSource != nil || spec.PVC.DataSourceRef != nil) ||
 		spec.Storage != nil && (spec.Storage.DataSource != nil || spec.Storage.DataSourceRef != nil)
+}
+
+type sourceField struct {
+	value string
+	path  []string
+}
+
+// sourceFields are those that the CRD requires. Source: the types of CDI, without omitempty.
+func sourceFields(spec *cdiv1.DataVolumeSpec) (out []sourceField) {
+	add := func(value string, path ...string) { out = append(out, sourceField{value, path}) }
+	if from := spec.SourceRef; from != nil {
+		add(from.Kind, "sourceRef", "kind")
+		add(from.Name, "sourceRef", "name")
+	}
+	if spec.Source == nil {
+		return out
+	}
+	if from := spec.Source.HTTP; from != nil {
+		add(from.URL, "source", "http", "url")
+	}
+	if from := spec.Source.S3; from != nil {
+		add(from.URL, "source", "s3", "url")
+	}
+	if from := spec.Source.GCS; from != nil {
+		add(from.URL, "source", "gcs", "url")
+	}
+	if from := spec.Source.Imageio; from != nil {
+		add(from.URL, "source", "imageio", "url")
+		add(from.DiskID, "source", "imageio", "diskId")
+	}
+	if from := spec.Source.PVC; from != nil {
+		add(from.Namespace, "source", "pvc", "namespace")
+		add(from.Name, "source", "pvc", "name")
+	}
+	if from := spec.Source.Snapshot; from != nil {
+		add(from.Namespace, "source", "snapshot", "namespace")
+		add(from.Name, "source", "snapshot", "name")
+	}
+	return out
 }
 
 // dataVolumeSources returns the number of sources that are set. A test compares it with the type.

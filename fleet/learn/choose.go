@@ -15,6 +15,7 @@ import (
 // A choice is a selector with the values that its preset gives, by path.
 type choice struct {
 	selector
+	at     int // the index of the selector
 	values map[int]int
 	// rank orders choices that give the same field: the highest wins. Ranks are priorities above
 	// or below another one.
@@ -23,23 +24,6 @@ type choice struct {
 
 // cost is that of the preset: one for itself, one for each term and one for each value.
 func (c *choice) cost() int { return 1 + len(c.terms) + len(c.values) }
-
-// A star is what a choice would gain: values with the number of fields that VMs need not have.
-type star struct {
-	at     int // the selector
-	values map[int]int
-	rank   int
-	// cost is that of the values, and of the choice if it is new.
-	cost, gain int
-}
-
-func (s star) isWorse(o star) bool {
-	return cmp.Or(
-		cmp.Compare(s.cost*o.gain, o.cost*s.gain), // the price of a field
-		cmp.Compare(o.gain, s.gain),
-		cmp.Compare(s.at, o.at),
-	) > 0
-}
 
 // choose opens stars, the one with the lowest price first, while that saves fields. Prices change
 // with each star, mostly upward: a star is measured again when it is its turn, and all of them at
@@ -52,38 +36,34 @@ func (f *fleet) choose(ctx context.Context) ([]*choice, error) {
 	if err != nil {
 		return nil, err
 	}
-	c := &chooser{fleet: f, selectors: selectors, open: map[int]*choice{}, given: make([]map[int]*choice, len(f.classes))}
-	for i := range c.given {
-		c.given[i] = map[int]*choice{}
-	}
-	for grows := true; grows; {
-		if grows, err = c.round(ctx); err != nil {
-			return nil, err
+	left := map[given]bool{}
+	for range mostAttempts {
+		c := &chooser{fleet: f, selectors: selectors, left: left, open: map[int]*choice{}, given: make([]map[int]*choice, len(f.classes))}
+		for i := range c.given {
+			c.given[i] = map[int]*choice{}
+		}
+		for grows := true; grows; {
+			if grows, err = c.round(ctx); err != nil {
+				return nil, err
+			}
+		}
+		chosen := c.prune()
+		if complete, err := c.leave(ctx, chosen); complete || err != nil {
+			return chosen, err
 		}
 	}
-	return c.prune(), nil
+	return nil, errIncomplete
 }
 
 type chooser struct {
 	*fleet
 	selectors []selector
+	left      map[given]bool // what choices must leave to others
 	open      map[int]*choice
 	order     []*choice // as they were opened
 	// given is the choice that gives a field to the VMs of a class.
 	given    []map[int]*choice
 	low, top int // ranks in use
-}
-
-type stars []star
-
-func (s stars) Len() int           { return len(s) }
-func (s stars) Less(i, j int) bool { return s[j].isWorse(s[i]) }
-func (s stars) Swap(i, j int)      { s[i], s[j] = s[j], s[i] }
-func (s *stars) Push(x any)        { *s = append(*s, x.(star)) }
-func (s *stars) Pop() any {
-	last := (*s)[len(*s)-1]
-	*s = (*s)[:len(*s)-1]
-	return last
 }
 
 // queue has the stars that save fields.
@@ -160,7 +140,7 @@ func (c *chooser) star(at, rank, opening int) star {
 func (c *chooser) gains(at, rank int) (out []gain) {
 	is := c.open[at]
 	for path, values := range c.sums(c.selectors[at].extent, rank) {
-		if is != nil && has(is.values, path) {
+		if is != nil && has(is.values, path) || c.left[given{at, path}] {
 			continue
 		}
 		best := gain{path: path}
@@ -260,7 +240,7 @@ func (c *chooser) common(extent set) map[int]bool {
 func (c *chooser) take(s star) {
 	is := c.open[s.at]
 	if is == nil {
-		is = &choice{selector: c.selectors[s.at], values: map[int]int{}, rank: s.rank}
+		is = &choice{selector: c.selectors[s.at], at: s.at, values: map[int]int{}, rank: s.rank}
 		c.open[s.at] = is
 		c.order = append(c.order, is)
 		c.low, c.top = min(c.low, s.rank), max(c.top, s.rank)

@@ -49,6 +49,9 @@ type Options struct {
 	Judge, Labels bool
 	// Check returns an error for a preset that a cluster would reject.
 	Check func(v1alpha1.Preset) error
+	// Incomplete returns, for each of the presets, fields that make a VM invalid whose author sets
+	// nothing else, in a cluster with all; may be nil.
+	Incomplete func(ctx context.Context, of, others []v1alpha1.Preset) ([][]provenance.Path, error)
 }
 
 // A Result has presets and what they save.
@@ -171,6 +174,7 @@ func find(ctx context.Context, vms []VM, o Options) (*fleet, []*choice, error) {
 	if err != nil {
 		return nil, nil, err
 	}
+	f.Incomplete = nil // only the labels matter
 	chosen, err := f.choose(ctx)
 	if err != nil {
 		return nil, nil, err
