@@ -36,11 +36,11 @@ func (d *defaulter) timers() {
 var diskTargets = []string{"disk", "cdrom", "lun"}
 
 func (d *defaulter) disks() {
-	bus := "sata"
+	bus, cdrom := "sata", "sata"
 	if arch := d.arch(); arch == arm64 || arch == s390x {
-		bus = "virtio"
+		bus, cdrom = "virtio", "scsi" // a cdrom cannot be on the virtio bus
 	}
-	buses := map[string]string{"disk": bus, "cdrom": bus, "lun": "scsi"} // a lun passes SCSI commands through
+	buses := map[string]string{"disk": bus, "cdrom": cdrom, "lun": "scsi"} // a lun passes SCSI commands through
 	for _, disk := range d.devices.elements("disks") {
 		if !disk.has("disk") && !disk.has("cdrom") && !disk.has("lun") {
 			disk.child("disk").setDefault("bus", bus)
@@ -75,6 +75,9 @@ func (d *defaulter) inputDevice() {
 
 func (d *defaulter) inputs() {
 	for _, input := range d.devices.elements("inputs") {
+		if d.arch() == s390x {
+			input.setDefault("bus", "virtio")
+		}
 		input.setDefault("bus", "usb")
 		input.setDefault("type", "tablet")
 	}

@@ -76,6 +76,7 @@ var dataVolumeRules = []Rule{{
 	ID:          "data-volume-source-fields",
 	Requirement: "The source of a data volume template has all fields that it requires, such as url.",
 	Scope:       VirtualMachines,
+	Strictness:  StricterThanKubeVirt, // KubeVirt completes them with empty texts, which CDI rejects
 	Check: forEach(dataVolumesOf, func(vm *ExpandedVM, r *Report, i int, template *kubevirtv1.DataVolumeTemplateSpec) {
 		for _, f := range sourceFields(&template.Spec) {
 			if f.value == "" {

@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"reflect"
+	"regexp"
 	"time"
 
 	admissionv1 "k8s.io/api/admission/v1"
@@ -144,8 +145,12 @@ func undecodable(req Request, kind string, err error) Response {
 	if wrong.Field == "spec.mode" && wrong.Value == "bool" {
 		detail = `must be a string; YAML reads Off without quotes as false, so write mode: "Off"`
 	}
-	return invalid(req, field.ErrorList{field.TypeInvalid(field.NewPath(wrong.Field), field.OmitValueType{}, detail)})
+	path := embedded.ReplaceAllString(wrong.Field, "")
+	return invalid(req, field.ErrorList{field.TypeInvalid(field.NewPath(path), field.OmitValueType{}, detail)})
 }
+
+// embedded matches the embedded structs of profiles, which encoding/json names.
+var embedded = regexp.MustCompile(`(Frontend|Backend)Settings\.`)
 
 var typeNames = map[reflect.Kind]string{
 	reflect.String: "a string", reflect.Bool: "true or false", reflect.Int32: "a whole number", reflect.Int64: "a whole number",
