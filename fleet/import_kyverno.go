@@ -105,7 +105,7 @@ func (m *mutation) divided() (out []*mutation) {
 		one := newMutation(m.kind, "")
 		one.rule, one.list, one.labels, one.namespaces = m.rule, field.path[len(field.path)-1], m.labels, m.namespaces
 		one.conditions = slices.Clip(m.conditions)
-		one.condition("no-"+strings.ToLower(one.list), "!"+m.isSet(field.path))
+		one.condition(fmt.Sprintf("no-%s-%d", strings.ToLower(one.list), len(m.conditions)), "!"+m.isSet(field.path))
 		set(one.defaults, field.path, field.value)
 		out = append(out, one)
 	}

@@ -8,8 +8,8 @@ import (
 	"github.com/virtwright/virtwright/presets/provenance"
 )
 
-// Incomplete returns, for each of the presets, the fields that make a VM invalid whose author sets
-// nothing else: other fields are missing, which neither these nor other presets give all such VMs.
+// Incomplete returns, for each of the presets, the fields of a VM, named WitnessName, that are
+// invalid because its author sets nothing else, and neither these nor other presets complete them.
 func Incomplete(ctx context.Context, of, others []*presets.Compiled, settings Settings) map[*presets.Compiled][]provenance.Path {
 	a := newAnalysis(ctx, slices.Concat(of, others), settings)
 	out := map[*presets.Compiled][]provenance.Path{}
@@ -19,9 +19,7 @@ func Incomplete(ctx context.Context, of, others []*presets.Compiled, settings Se
 		}
 		_, problems := a.whatEachHas([]*member{m}, (*analysis).introduced)
 		for _, p := range slices.Concat(problems.errs, problems.open) {
-			if at := m.partAt(p.path); at != nil {
-				out[m.Compiled] = append(out[m.Compiled], at.Path)
-			}
+			out[m.Compiled] = append(out[m.Compiled], p.path)
 		}
 	}
 	return out

@@ -27,6 +27,9 @@ type Witness struct {
 	Object map[string]any
 }
 
+// WitnessName is the name of each Witness.
+const WitnessName = "witness"
+
 type trial struct {
 	*Witness
 	snapshot  *presets.Snapshot
@@ -141,7 +144,7 @@ func (a *analysis) place(w *Witness, selectors []labels.Selector) bool {
 func newObject(kind presets.Kind, namespace string, withLabels map[string]string) map[string]any {
 	out := map[string]any{
 		"apiVersion": "kubevirt.io/v1", "kind": string(kind),
-		"metadata": map[string]any{"name": "witness", "namespace": namespace},
+		"metadata": map[string]any{"name": WitnessName, "namespace": namespace},
 	}
 	for key, value := range withLabels {
 		set(out, []string{"metadata", "labels", key}, value)

@@ -78,7 +78,7 @@ func Learn(ctx context.Context, objects []manifest.Object, settings Settings, o 
 		}
 		return settings.checkPreset(ctx, raw, p.GetObjectKind().GroupVersionKind().Kind)
 	}
-	o.Incomplete = c.incompleteFields
+	o.Incomplete, o.Example = c.incompleteFields, fleet.WitnessName
 	if out.Result, err = learn.Learn(ctx, vms, o); err != nil {
 		return nil, err
 	}
@@ -115,8 +115,9 @@ func (c *Cluster) incompleteFields(ctx context.Context, of, others []v1alpha1.Pr
 		}
 	}
 	beside := slices.AppendSeq(compiled[len(of):], c.snapshot.All())
-	rules := c.settings.Rules
-	fields := fleet.Incomplete(ctx, compiled[:len(of)], beside, fleet.Settings{Rules: rules, Render: render(rules)})
+	rules := *c.settings.Rules
+	rules.Addon = false // alongside KubeVirt, a missing field is often only a warning, but the VM does not start
+	fields := fleet.Incomplete(ctx, compiled[:len(of)], beside, fleet.Settings{Rules: &rules})
 	out := make([][]provenance.Path, len(of))
 	for i, p := range compiled[:len(of)] {
 		out[i] = fields[p]

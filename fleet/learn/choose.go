@@ -15,7 +15,6 @@ import (
 // A choice is a selector with the values that its preset gives, by path.
 type choice struct {
 	selector
-	at     int // the index of the selector
 	values map[int]int
 	// rank orders choices that give the same field: the highest wins. Ranks are priorities above
 	// or below another one.
@@ -36,8 +35,8 @@ func (f *fleet) choose(ctx context.Context) ([]*choice, error) {
 	if err != nil {
 		return nil, err
 	}
-	left := map[given]bool{}
-	for range mostAttempts {
+	left := map[int]bool{}
+	for attempt := 1; ; attempt++ {
 		c := &chooser{fleet: f, selectors: selectors, left: left, open: map[int]*choice{}, given: make([]map[int]*choice, len(f.classes))}
 		for i := range c.given {
 			c.given[i] = map[int]*choice{}
@@ -48,17 +47,19 @@ func (f *fleet) choose(ctx context.Context) ([]*choice, error) {
 			}
 		}
 		chosen := c.prune()
-		if complete, err := c.leave(ctx, chosen); complete || err != nil {
+		switch complete, err := c.leave(ctx, chosen); {
+		case complete || err != nil:
 			return chosen, err
+		case attempt == mostAttempts:
+			return c.without(chosen), nil
 		}
 	}
-	return nil, errIncomplete
 }
 
 type chooser struct {
 	*fleet
 	selectors []selector
-	left      map[given]bool // what choices must leave to others
+	left      map[int]bool // paths of fields that choices for all VMs, or for namespaces, do not give
 	open      map[int]*choice
 	order     []*choice // as they were opened
 	// given is the choice that gives a field to the VMs of a class.
@@ -138,9 +139,8 @@ func (c *chooser) star(at, rank, opening int) star {
 // gains returns the best value for each field that enough VMs save, the best first. At least four
 // of five VMs have it, so that no preset for all VMs has the most frequent size.
 func (c *chooser) gains(at, rank int) (out []gain) {
-	is := c.open[at]
 	for path, values := range c.sums(c.selectors[at].extent, rank) {
-		if is != nil && has(is.values, path) || c.left[given{at, path}] {
+		if !c.mayGive(at, path) {
 			continue
 		}
 		best := gain{path: path}
@@ -155,6 +155,14 @@ func (c *chooser) gains(at, rank int) (out []gain) {
 	}
 	slices.SortFunc(out, func(a, b gain) int { return cmp.Or(cmp.Compare(b.saves, a.saves), cmp.Compare(a.path, b.path)) })
 	return out
+}
+
+// mayGive reports whether the choice of a selector may give one more field.
+func (c *chooser) mayGive(at, path int) bool {
+	if is := c.open[at]; is != nil && has(is.values, path) {
+		return false
+	}
+	return !c.left[path] || !c.selectsAll(c.selectors[at].terms)
 }
 
 func has(values map[int]int, path int) bool {
@@ -240,7 +248,7 @@ func (c *chooser) common(extent set) map[int]bool {
 func (c *chooser) take(s star) {
 	is := c.open[s.at]
 	if is == nil {
-		is = &choice{selector: c.selectors[s.at], at: s.at, values: map[int]int{}, rank: s.rank}
+		is = &choice{selector: c.selectors[s.at], values: map[int]int{}, rank: s.rank}
 		c.open[s.at] = is
 		c.order = append(c.order, is)
 		c.low, c.top = min(c.low, s.rank), max(c.top, s.rank)

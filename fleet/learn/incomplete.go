@@ -2,7 +2,7 @@ package learn
 
 import (
 	"context"
-	"errors"
+	"maps"
 	"slices"
 	"strings"
 
@@ -10,13 +10,8 @@ import (
 	"github.com/virtwright/virtwright/presets/provenance"
 )
 
-// A given is a field, by its path, that the choice of a selector gives.
-type given struct{ selector, path int }
-
 // mostAttempts limits how often choices are made again.
 const mostAttempts = 20
-
-var errIncomplete = errors.New("the presets would make VMs invalid that set nothing else")
 
 // leave finds the fields that choices for all VMs, or for namespaces, must leave to others: VMs to
 // come would be invalid with them alone. It reports true if there are none. A part of an element
@@ -30,19 +25,30 @@ func (c *chooser) leave(ctx context.Context, chosen []*choice) (complete bool, e
 		return false, err
 	}
 	before := len(c.left)
-	for _, is := range slices.DeleteFunc(slices.Clone(chosen), func(is *choice) bool { return !c.selectsAll(is) }) {
+	for _, is := range slices.DeleteFunc(slices.Clone(chosen), func(is *choice) bool { return !c.selectsAll(is.terms) }) {
 		for path := range is.values {
 			if c.lacksTemplate(is, path, chosen) {
 				fields[is] = append(fields[is], c.paths[path])
 			}
 		}
 		for path := range is.values {
-			if slices.ContainsFunc(fields[is], func(p provenance.Path) bool { return concerns(p, c.paths[path]) }) {
-				c.left[given{is.at, path}] = true
+			if slices.ContainsFunc(fields[is], func(p provenance.Path) bool { return c.concerns(p, c.paths[path]) }) {
+				c.left[path] = true
 			}
 		}
 	}
 	return len(c.left) == before, nil
+}
+
+// without returns the choices without the fields that they must leave to others.
+func (c *chooser) without(chosen []*choice) []*choice {
+	for _, is := range chosen {
+		if !c.selectsAll(is.terms) {
+			continue
+		}
+		maps.DeleteFunc(is.values, func(path, _ int) bool { return c.left[path] })
+	}
+	return slices.DeleteFunc(chosen, func(is *choice) bool { return len(is.values) == 0 })
 }
 
 // incomplete returns the fields that require others, of each choice that adds elements to lists.
@@ -55,7 +61,7 @@ func (c *chooser) incomplete(ctx context.Context, chosen []*choice) (map[*choice
 		switch {
 		case err != nil:
 			return nil, err
-		case c.selectsAll(is) && c.addsElements(is):
+		case c.selectsAll(is.terms) && c.addsElements(is):
 			adding, of = append(adding, is), append(of, preset.Object)
 		default:
 			others = append(others, preset.Object)
@@ -73,9 +79,9 @@ func (c *chooser) incomplete(ctx context.Context, chosen []*choice) (map[*choice
 	return out, err
 }
 
-// selectsAll reports whether a choice selects VMs by nothing that their authors wrote.
-func (c *chooser) selectsAll(is *choice) bool {
-	return !slices.ContainsFunc(c.terms(is), func(f feature) bool { return f.kind != namespace && f.kind != namespaceLabel })
+// selectsAll reports whether a selector reads nothing that authors of VMs write.
+func (c *chooser) selectsAll(terms []int) bool {
+	return !slices.ContainsFunc(terms, func(i int) bool { return c.features[i].kind != namespace && c.features[i].kind != namespaceLabel })
 }
 
 // addsElements reports whether a choice gives elements that need no partner, unlike disks.
@@ -119,12 +125,11 @@ var (
 	templates = provenance.Of("spec", "dataVolumeTemplates")
 )
 
-// concerns reports whether a field is another one, or in the same element of a list. The key of an
-// element may have the name of the VM.
-func concerns(p, other provenance.Path) bool {
+// concerns reports whether a field of a VM is another one, or in the same element of a list.
+func (c *chooser) concerns(p, other provenance.Path) bool {
 	i := slices.IndexFunc(other, func(s provenance.Segment) bool { return s.Kind == provenance.Element })
 	if i < 0 || len(p) <= i {
 		return p.Equal(other)
 	}
-	return p[:i].Equal(other[:i]) && (p[i] == other[i] || strings.Contains(other[i].Name, nameMark))
+	return p[:i].Equal(other[:i]) && (p[i] == other[i] || p[i].Name == strings.ReplaceAll(other[i].Name, nameMark, c.Example))
 }

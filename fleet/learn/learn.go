@@ -50,7 +50,8 @@ type Options struct {
 	// Check returns an error for a preset that a cluster would reject.
 	Check func(v1alpha1.Preset) error
 	// Incomplete returns, for each of the presets, fields that make a VM invalid whose author sets
-	// nothing else, in a cluster with all; may be nil.
+	// nothing else, in a cluster with all; may be nil. The name of that VM is Example.
+	Example    string
 	Incomplete func(ctx context.Context, of, others []v1alpha1.Preset) ([][]provenance.Path, error)
 }
 

@@ -162,7 +162,7 @@ func isObjectField(parent path, key string) bool {
 	case parent.ends("metadata", "annotations"):
 		return dropped(key)
 	case parent.ends("metadata", "labels"):
-		return v1alpha1.IsToolLabel(key)
+		return v1alpha1.IsToolLabel(key) && key != v1alpha1.LabelInstance // pods are selected by it
 	case parent.is("spec", "template", "metadata"):
 		return key == "creationTimestamp"
 	case parent.is("spec", "instancetype"), parent.is("spec", "preference"):
