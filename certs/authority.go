@@ -15,10 +15,11 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"sync"
 	"time"
 )
 
-// maxAttempts is how often Ensure retries after a write of another replica.
+// maxAttempts is how often Refresh retries after a write of another replica.
 const maxAttempts = 5
 
 // An Authority creates and renews a serving certificate and the certificate authority that signs
@@ -30,10 +31,14 @@ type Authority struct {
 	Now       func() time.Time // the clock; nil means time.Now
 
 	serving
+	mu   sync.Mutex // held by Refresh, so that no older material replaces a newer one
+	last material
 }
 
-// Ensure reads the Store once, creates certificates that are due, and serves the result.
-func (a *Authority) Ensure(ctx context.Context) error {
+// Refresh reads the Store once, creates certificates that are due, and serves the result.
+func (a *Authority) Refresh(ctx context.Context) error {
+	a.mu.Lock()
+	defer a.mu.Unlock()
 	for range maxAttempts {
 		err := a.ensure(ctx)
 		if !errors.Is(err, errChanged) {
@@ -50,7 +55,7 @@ func (a *Authority) ensure(ctx context.Context) error {
 	}
 	now, lifetimes := timeOf(a.Now).Truncate(time.Second), a.Lifetimes.withDefaults()
 	m := decode(data).prune(now, lifetimes)
-	m, changed, err := m.renew(now, a.Names, lifetimes)
+	m, changed, err := m.renew(now, a.Names, lifetimes, a.last.prune(now, lifetimes))
 	if err != nil {
 		return err
 	}
@@ -63,6 +68,7 @@ func (a *Authority) ensure(ctx context.Context) error {
 			return err
 		}
 	}
+	a.last = m
 	before := a.serve(ctx, &credential{m.certificate(), m.bundle()})
 	for _, ca := range m.authorities {
 		if before == nil || !bytes.Contains(before.bundle, encodePEM(blockCertificate, ca.cert.Raw)) {
@@ -78,7 +84,7 @@ func (a *Authority) ensure(ctx context.Context) error {
 func (a *Authority) Start(ctx context.Context) error {
 	poll(ctx, func(ctx context.Context) time.Duration {
 		wait := a.Lifetimes.Interval()
-		if err := a.Ensure(ctx); err != nil && ctx.Err() == nil {
+		if err := a.Refresh(ctx); err != nil && ctx.Err() == nil {
 			logger(ctx).Error(err, "Cannot renew certificates; trying again", "ready", a.Ready() == nil)
 			wait = min(wait, 2*time.Second)
 		}

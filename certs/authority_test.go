@@ -29,9 +29,9 @@ func authority(s Store, c *clock) *Authority {
 	return &Authority{Store: s, Names: names, Now: c.now}
 }
 
-func ensure(t *testing.T, a *Authority) {
+func refresh(t *testing.T, a *Authority) {
 	t.Helper()
-	if err := a.Ensure(t.Context()); err != nil {
+	if err := a.Refresh(t.Context()); err != nil {
 		t.Fatal(err)
 	}
 }
@@ -53,7 +53,7 @@ func leaf(t *testing.T, a *Authority) *x509.Certificate {
 	return c.Leaf
 }
 
-func TestNothingBeforeEnsure(t *testing.T) {
+func TestNothingBeforeRefresh(t *testing.T) {
 	a := authority(&Memory{}, &clock{noon})
 	if _, err := a.GetCertificate(nil); err == nil {
 		t.Error("want no certificate")
@@ -65,7 +65,7 @@ func TestNothingBeforeEnsure(t *testing.T) {
 
 func TestHandshake(t *testing.T) {
 	a := authority(&Memory{}, &clock{time.Now()})
-	ensure(t, a)
+	refresh(t, a)
 	if err := a.Ready(); err != nil {
 		t.Error(err)
 	}
@@ -99,7 +99,7 @@ func TestRotationNeverBreaksAConnection(t *testing.T) {
 	serials := map[string]bool{}
 	bundles := map[string]bool{}
 	for c.Before(noon.Add(200 * 24 * time.Hour)) {
-		ensure(t, a)
+		refresh(t, a)
 		now := moment{a.Bundle(), leaf(t, a)}
 		past = append(past, now)
 		for _, then := range past[max(0, len(past)-1-int(lifetimes.Overlap/tick)):] {
@@ -124,10 +124,10 @@ func TestRotationNeverBreaksAConnection(t *testing.T) {
 func TestNewAuthorityWaitsForTheOverlap(t *testing.T) {
 	c := &clock{noon}
 	a := authority(&Memory{}, c)
-	ensure(t, a)
+	refresh(t, a)
 	first := decode(mustLoad(t, a.Store)).authorities[0].cert
 	c.Time = noon.Add(365*24*time.Hour*2/3 + time.Hour)
-	ensure(t, a)
+	refresh(t, a)
 	if got := decode(mustLoad(t, a.Store)); len(got.authorities) != 2 || !got.authorities[1].cert.Equal(first) {
 		t.Fatalf("want a new authority before the old one, got %d", len(got.authorities))
 	}
@@ -135,7 +135,7 @@ func TestNewAuthorityWaitsForTheOverlap(t *testing.T) {
 		t.Errorf("the old authority must still sign: %v", err)
 	}
 	c.Time = c.Add(time.Hour)
-	ensure(t, a)
+	refresh(t, a)
 	m := decode(mustLoad(t, a.Store))
 	if err := leaf(t, a).CheckSignatureFrom(m.authorities[0].cert); err != nil {
 		t.Errorf("the new authority must sign: %v", err)
@@ -144,7 +144,7 @@ func TestNewAuthorityWaitsForTheOverlap(t *testing.T) {
 		t.Error("a key that no longer signs must not be kept")
 	}
 	c.Time = first.NotAfter
-	ensure(t, a)
+	refresh(t, a)
 	if got := decode(mustLoad(t, a.Store)).authorities; len(got) != 1 || got[0].cert.Equal(first) {
 		t.Errorf("an expired authority must leave the bundle; have %d", len(got))
 	}
@@ -159,7 +159,7 @@ func mustLoad(t *testing.T, s Store) map[string][]byte {
 	return data
 }
 
-func TestEnsure(t *testing.T) {
+func TestRefresh(t *testing.T) {
 	cases := map[string]struct {
 		reason string
 		// damage changes the stored data, or the Authority.
@@ -180,14 +180,14 @@ func TestEnsure(t *testing.T) {
 	for name, tc := range cases {
 		t.Run(name, func(t *testing.T) {
 			first := authority(&Memory{}, &clock{noon})
-			ensure(t, first)
+			refresh(t, first)
 			data := maps.Clone(mustLoad(t, first.Store))
 			second := authority(&Memory{}, &clock{noon.Add(time.Minute)})
 			tc.damage(data, second)
 			if err := second.Store.Save(t.Context(), data, ""); err != nil {
 				t.Fatal(err)
 			}
-			ensure(t, second)
+			refresh(t, second)
 			if got := leaf(t, second).Equal(leaf(t, first)); got != tc.sameLeaf {
 				t.Errorf("%s: same certificate: want %t, got %t", tc.reason, tc.sameLeaf, got)
 			}
@@ -207,7 +207,7 @@ func TestEnsure(t *testing.T) {
 func TestNotReadyAfterExpiry(t *testing.T) {
 	c := &clock{noon}
 	a := authority(&Memory{}, c)
-	ensure(t, a)
+	refresh(t, a)
 	c.Time = leaf(t, a).NotAfter
 	if a.Ready() == nil {
 		t.Error("want not ready with an expired certificate")
@@ -224,7 +224,7 @@ func TestReplicasAgree(t *testing.T) {
 			for i := range replicas {
 				replicas[i] = authority(s, &clock{noon})
 				wg.Go(func() {
-					if err := replicas[i].Ensure(t.Context()); err != nil {
+					if err := replicas[i].Refresh(t.Context()); err != nil {
 						t.Error(err)
 					}
 				})
@@ -252,9 +252,9 @@ func (unreachable) Load(context.Context) (map[string][]byte, string, error) {
 
 func TestServesWithoutItsStore(t *testing.T) {
 	a := authority(&Memory{}, &clock{noon})
-	ensure(t, a)
+	refresh(t, a)
 	a.Store = unreachable{}
-	if err := a.Ensure(t.Context()); !errors.Is(err, errUnreachable) {
+	if err := a.Refresh(t.Context()); !errors.Is(err, errUnreachable) {
 		t.Errorf("want %v, got %v", errUnreachable, err)
 	}
 	if err := a.Ready(); err != nil {
@@ -265,9 +265,9 @@ func TestServesWithoutItsStore(t *testing.T) {
 func TestDirectory(t *testing.T) {
 	dir := filepath.Join(t.TempDir(), "made", "when", "needed")
 	a := authority(Directory(dir), &clock{noon})
-	ensure(t, a)
+	refresh(t, a)
 	again := authority(Directory(dir), &clock{noon.Add(time.Hour)})
-	ensure(t, again)
+	refresh(t, again)
 	if !leaf(t, a).Equal(leaf(t, again)) {
 		t.Error("want the stored certificate again")
 	}
@@ -282,5 +282,46 @@ func TestDirectory(t *testing.T) {
 	}
 	if err := Directory(dir).Save(t.Context(), mustLoad(t, again.Store), "other"); !errors.Is(err, errChanged) {
 		t.Errorf("want %v, got %v", errChanged, err)
+	}
+}
+
+// Replicas keep trusting each other when the stored data is lost, and the bundle stays bounded.
+func TestLostStore(t *testing.T) {
+	c, store := &clock{noon}, &Memory{}
+	a, b := authority(store, c), authority(store, c)
+	c.Time = noon.Add(2 * time.Hour)
+	refresh(t, a)
+	refresh(t, b)
+	for range 2 * maxAuthorities {
+		c.Time = c.Add(30 * time.Minute)
+		lost := mustLoad(t, store)
+		if err := store.Save(t.Context(), nil, digest(lost)); err != nil {
+			t.Fatal(err)
+		}
+		before := a.Bundle()
+		refresh(t, a)
+		for name, err := range map[string]error{
+			"the replica that has not seen it": verify(a.Bundle(), leaf(t, b), names[0], c.Time),
+			"a client with the old bundle":     verify(before, leaf(t, a), names[0], c.Time),
+		} {
+			if err != nil {
+				t.Fatalf("%s, %s: %v", c, name, err)
+			}
+		}
+		if string(a.Bundle()) == string(before) {
+			t.Fatal("want a new authority")
+		}
+		refresh(t, b)
+	}
+	if n := len(parseCertificates(a.Bundle())); n > maxAuthorities {
+		t.Errorf("%d authorities", n)
+	}
+	c.Time = c.AddDate(1, 0, 0)
+	if err := store.Save(t.Context(), nil, digest(mustLoad(t, store))); err != nil {
+		t.Fatal(err)
+	}
+	refresh(t, a)
+	if n := len(parseCertificates(a.Bundle())); n != 1 {
+		t.Errorf("expired authorities are kept: %d", n)
 	}
 }

@@ -30,6 +30,9 @@ type Injector struct {
 	Cache  client.Reader // watches the targets
 	Client client.Client
 	Bundle func() []byte // returns the bundle in PEM; nil as long as there is none
+	// Refresh reads the newest bundle. It is called before another bundle is replaced, which may be
+	// a newer one of another replica. It may fail: the known bundle is then used.
+	Refresh func(context.Context) error
 	// Interval is how often to check the bundle for changes. It must be well below the overlap of
 	// old and new certificates.
 	Interval time.Duration
@@ -66,16 +69,18 @@ func (i *Injector) SetupWithManager(mgr ctrl.Manager) error {
 
 // inject updates one object, and requeues it to check for the next bundle.
 func (i *Injector) inject(ctx context.Context, req reconcile.Request, kind schema.GroupVersionKind) (reconcile.Result, error) {
-	bundle := i.Bundle()
-	if bundle == nil {
+	if i.Bundle() == nil {
 		return reconcile.Result{RequeueAfter: time.Second}, nil
 	}
 	object := newObject(kind)
 	if err := i.Cache.Get(ctx, req.NamespacedName, object); err != nil {
 		return reconcile.Result{}, client.IgnoreNotFound(err)
 	}
+	if setBundles(object.DeepCopy(), i.Hosts, i.Bundle()) {
+		_ = i.Refresh(ctx) // the regular reading reports problems
+	}
 	changed := object.DeepCopy()
-	if !setBundles(changed, i.Hosts, bundle) {
+	if !setBundles(changed, i.Hosts, i.Bundle()) {
 		return reconcile.Result{RequeueAfter: i.Interval}, nil
 	}
 	// The patch replaces the whole list of webhooks, so it must not meet another change of it.

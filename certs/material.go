@@ -29,6 +29,8 @@ type pair struct {
 	key  *ecdsa.PrivateKey // nil for an authority that no longer signs
 }
 
+func (p pair) signs() bool { return p.key != nil }
+
 // material is the decoded content of a Store. It is never changed in place.
 type material struct {
 	// authorities, newest first.

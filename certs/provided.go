@@ -39,7 +39,7 @@ func (*Provided) NeedLeaderElection() bool { return false }
 // Start reads the Secret until the context ends. An Inspector reports problems.
 func (p *Provided) Start(ctx context.Context) error {
 	poll(ctx, func(ctx context.Context) time.Duration {
-		_ = p.Read(ctx) // Check returns the error
+		_ = p.Refresh(ctx) // Check returns the error
 		if p.current.Load() == nil {
 			return time.Second
 		}
@@ -48,8 +48,8 @@ func (p *Provided) Start(ctx context.Context) error {
 	return nil
 }
 
-// Read reads the Secret once, and serves its certificate if it is valid.
-func (p *Provided) Read(ctx context.Context) error {
+// Refresh reads the Secret once, and serves its certificate if it is valid.
+func (p *Provided) Refresh(ctx context.Context) error {
 	found, err := p.read(ctx)
 	if err == nil {
 		p.serve(ctx, found)

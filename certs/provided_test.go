@@ -19,7 +19,7 @@ import (
 func issued(t *testing.T, c *clock) map[string][]byte {
 	t.Helper()
 	store := &Memory{}
-	ensure(t, authority(store, c))
+	refresh(t, authority(store, c))
 	data, _, err := store.Load(t.Context())
 	if err != nil {
 		t.Fatal(err)
@@ -70,8 +70,8 @@ func TestParseProvided(t *testing.T) {
 func TestVerifies(t *testing.T) {
 	c := &clock{noon}
 	a, b := authority(&Memory{}, c), authority(&Memory{}, c)
-	ensure(t, a)
-	ensure(t, b)
+	refresh(t, a)
+	refresh(t, b)
 	serving, err := a.GetCertificate(nil)
 	if err != nil {
 		t.Fatal(err)

@@ -18,15 +18,24 @@ import (
 // skew is how far the clocks of clients may be behind ours.
 const skew = 5 * time.Minute
 
-// renew creates certificates that are due at a time, and reports whether there are any.
-func (m material) renew(now time.Time, names []string, l Lifetimes) (material, bool, error) {
+// maxAuthorities bounds the bundle of a Store that loses its data again and again.
+const maxAuthorities = 8
+
+// renew creates certificates that are due at a time, and reports whether there are any. If no
+// authority can sign, those of the last known material do until the overlap is over, so that
+// clients and other replicas keep working after the Store has lost its data.
+func (m material) renew(now time.Time, names []string, l Lifetimes, last material) (material, bool, error) {
 	changed := false
 	if m.authorityDue(now, l) {
 		made, err := newAuthority(now, l.CA)
 		if err != nil {
 			return m, false, fmt.Errorf("cannot create a certificate authority: %w", err)
 		}
+		if !slices.ContainsFunc(m.authorities, pair.signs) {
+			m = m.withLost(last)
+		}
 		m.authorities = append([]pair{made}, m.authorities...)
+		m.authorities = m.authorities[:min(len(m.authorities), maxAuthorities)]
 		changed = true
 	}
 	if m.servingDue(now, names, l) {
@@ -43,7 +52,7 @@ func (m material) renew(now time.Time, names []string, l Lifetimes) (material, b
 // authorityDue reports whether a new authority is due: a third of the lifetime of the newest one is
 // left, or a certificate that it signs now would expire too early.
 func (m material) authorityDue(now time.Time, l Lifetimes) bool {
-	newest := slices.IndexFunc(m.authorities, func(ca pair) bool { return ca.key != nil })
+	newest := slices.IndexFunc(m.authorities, pair.signs)
 	return newest < 0 || m.authorities[newest].cert.NotAfter.Sub(now) < max(l.CA/3, l.Serving+l.Overlap)
 }
 
@@ -61,6 +70,21 @@ func (m material) servingDue(now time.Time, names []string, l Lifetimes) bool {
 	life := cert.NotAfter.Sub(cert.NotBefore.Add(skew))
 	// The same signer cannot sign for longer than its own lifetime.
 	return cert.NotAfter.Sub(now) < life/3 && cert.NotAfter.Before(signer.cert.NotAfter)
+}
+
+// withLost adds the authorities of the last known material, and its serving certificate if there is
+// none.
+func (m material) withLost(last material) material {
+	out := material{authorities: slices.Clone(last.authorities), serving: m.serving}
+	for _, ca := range m.authorities {
+		if !slices.ContainsFunc(last.authorities, func(known pair) bool { return known.cert.Equal(ca.cert) }) {
+			out.authorities = append(out.authorities, ca)
+		}
+	}
+	if out.serving.cert == nil {
+		out.serving = last.serving
+	}
+	return out
 }
 
 // prune drops authorities that have expired, and the keys of those that a newer one has replaced as

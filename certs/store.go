@@ -29,7 +29,7 @@ type Store interface {
 	// Load returns the stored data and its version: nil and "" if there is none.
 	Load(ctx context.Context) (data map[string][]byte, version string, err error)
 	// Save replaces the stored data if it still has that version ("": no data). Otherwise it
-	// returns an error that says so, and Ensure starts over.
+	// returns an error that says so, and Refresh starts over.
 	Save(ctx context.Context, data map[string][]byte, version string) error
 }
 

@@ -93,6 +93,7 @@ func TestLife(t *testing.T) {
 	t.Run("Shutdown", l.shutdown)
 	t.Run("NoManager", l.noManager)
 	t.Run("Replicas", l.replicas)
+	t.Run("LostCertificates", l.lostCertificates)
 }
 
 func (l *life) presetActs(t *testing.T) {

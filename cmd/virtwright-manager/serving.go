@@ -164,6 +164,7 @@ type certificates interface {
 	manager.Runnable
 	GetCertificate(*tls.ClientHelloInfo) (*tls.Certificate, error)
 	Bundle() []byte
+	Refresh(context.Context) error
 	Ready() error
 	Collectors() []prometheus.Collector
 }
@@ -196,7 +197,7 @@ func (p *process) certify(ctx context.Context, checks map[string]healthz.Checker
 	if p.options.certMode != certManager {
 		injector := &certs.Injector{
 			Targets: targets, Cache: p.manager.GetCache(), Client: p.manager.GetClient(),
-			Bundle: p.authority.Bundle, Interval: p.options.lifetimes.Interval(),
+			Bundle: p.authority.Bundle, Refresh: p.authority.Refresh, Interval: p.options.lifetimes.Interval(),
 		}
 		if err := injector.SetupWithManager(p.manager); err != nil {
 			return err

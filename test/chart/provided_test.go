@@ -63,7 +63,7 @@ func (i *installed) provide(issued time.Time) {
 		Store: store, Names: names, Now: func() time.Time { return issued },
 		Lifetimes: certs.Lifetimes{CA: 365 * 24 * time.Hour, Serving: 24 * time.Hour},
 	}
-	if err := a.Ensure(i.Context()); err != nil {
+	if err := a.Refresh(i.Context()); err != nil {
 		i.Fatal(err)
 	}
 	data, _, err := store.Load(i.Context())
