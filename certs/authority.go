@@ -79,18 +79,36 @@ func (a *Authority) ensure(ctx context.Context) error {
 	return nil
 }
 
+// retryTime is how long to wait after a failure, and at least between checks of a certificate that
+// expires soon.
+const retryTime = 2 * time.Second
+
 // Start renews certificates until the context ends. If that fails it retries, and the server keeps
 // its certificate.
 func (a *Authority) Start(ctx context.Context) error {
+	var next time.Time
 	poll(ctx, func(ctx context.Context) time.Duration {
-		wait := a.Lifetimes.Interval()
-		if err := a.Refresh(ctx); err != nil && ctx.Err() == nil {
-			logger(ctx).Error(err, "Cannot renew certificates; trying again", "ready", a.Ready() == nil)
-			wait = min(wait, 2*time.Second)
+		interval := a.Lifetimes.Interval()
+		tick := min(interval, retryTime)
+		// After a suspension of the host, the certificate may expire before the next regular check.
+		if time.Now().Before(next) && a.Ready() == nil {
+			return tick
 		}
-		return wait
+		wait := tick
+		if err := a.Refresh(ctx); err == nil {
+			wait = min(interval, max(tick, a.left()/2)) // its lifetime may be shorter than ours
+		} else if ctx.Err() == nil {
+			logger(ctx).Error(err, "Cannot renew certificates; trying again", "ready", a.Ready() == nil)
+		}
+		next = time.Now().Add(wait)
+		return tick
 	})
 	return nil
+}
+
+// left returns how long the certificate is still valid.
+func (a *Authority) left() time.Duration {
+	return a.current.Load().certificate.Leaf.NotAfter.Sub(timeOf(a.Now))
 }
 
 // NeedLeaderElection returns false: every replica runs its Authority.
