@@ -104,6 +104,9 @@ func parse(data map[string][]byte, names []string, now time.Time) (*credential, 
 			return nil, fmt.Errorf("%s is valid for %s, but not for %s", keyCertificate, strings.Join(leaf.DNSNames, ", "), name)
 		}
 	}
+	if now.Before(leaf.NotBefore) {
+		return nil, fmt.Errorf("%s is not valid before %s; check the clocks", keyCertificate, leaf.NotBefore.UTC().Format(time.RFC3339))
+	}
 	if now.After(leaf.NotAfter) {
 		return nil, fmt.Errorf("%s expired at %s", keyCertificate, leaf.NotAfter.UTC().Format(time.RFC3339))
 	}

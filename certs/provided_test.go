@@ -55,7 +55,7 @@ func TestParseProvided(t *testing.T) {
 		"other name":    {one, []string{"elsewhere.svc"}, noon, "tls.crt is valid for virtwright.virtwright-system.svc, but not for elsewhere.svc"},
 		"expired":       {one, names[:1], noon.AddDate(1, 0, 0), "tls.crt expired at 2030-"},
 		"not a key":     {with(one, keyPrivateKey, []byte("x")), names[:1], noon, "tls.crt and tls.key: "},
-		"not valid yet": {one, names[:1], noon.AddDate(-1, 0, 0), "not yet valid"},
+		"not valid yet": {one, names[:1], noon.AddDate(-1, 0, 0), "tls.crt is not valid before 2030-01-01T11:55:00Z; check the clocks"},
 	} {
 		found, err := parse(tc.data, tc.names, tc.at)
 		switch {
