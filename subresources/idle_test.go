@@ -57,7 +57,7 @@ func streamed(t *testing.T) *stream {
 			return
 		}
 		ctx, end := context.WithCancelCause(t.Context())
-		newStreams().copyBoth(ctx, end, socket, &launcher{Writer: to, Reader: from, end: func() { _, _ = to.Close(), from.Close() }})
+		newStreams().copyBoth(ctx, end, socket, &launcher{WriteCloser: to, Reader: from, end: func() { _, _ = to.Close(), from.Close() }})
 	}()
 	dialer := &websocket.Dialer{NetDialContext: func(context.Context, string, string) (net.Conn, error) { return near, nil }}
 	var err error
@@ -130,5 +130,31 @@ func TestClientsThatDoNotRead(t *testing.T) {
 			}
 		}
 		<-s.served
+	})
+}
+
+// TestGuestsThatStay checks that the stream of a client that left ends soon, although its guest
+// neither reads nor ends.
+func TestGuestsThatStay(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := streamed(t)
+		if err := s.client.WriteMessage(websocket.BinaryMessage, []byte(".")); err != nil {
+			t.Fatal(err)
+		}
+		if _, err := s.guest.Read(make([]byte, 1)); err != nil {
+			t.Fatal(err)
+		}
+		left := time.Now()
+		_ = s.client.Close()
+		if _, err := s.guest.Read(make([]byte, 1)); !errors.Is(err, io.EOF) {
+			t.Errorf("want the end of the input, got %v", err)
+		}
+		if _, err := s.guest.Write([]byte("bye")); err != nil {
+			t.Errorf("the guest was cut off: %v", err)
+		}
+		<-s.served
+		if after := time.Since(left); after != lastTimeout {
+			t.Errorf("ended after %s", after)
+		}
 	})
 }

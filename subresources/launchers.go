@@ -104,9 +104,9 @@ func (l *launchers) find(ctx context.Context, name types.NamespacedName, action 
 }
 
 // A launcher is one execution of v1alpha1.LauncherControl. It is connected to the device of the
-// action.
+// action. Close ends its input only.
 type launcher struct {
-	io.Writer
+	io.WriteCloser
 	io.Reader
 	end context.CancelFunc
 }
@@ -127,7 +127,7 @@ func (l *launchers) execute(ctx context.Context, vmi *kubevirtv1.VirtualMachineI
 		_ = output.CloseWithError(err) // does not fail
 		_ = input.CloseWithError(err)
 	}()
-	out := &launcher{Writer: to, Reader: bufio.NewReader(from), end: func() {
+	out := &launcher{WriteCloser: to, Reader: bufio.NewReader(from), end: func() {
 		cancel()
 		_ = to.Close() // does not fail
 		_ = from.Close()

@@ -2,7 +2,9 @@ package subresources
 
 import (
 	"context"
+	"errors"
 	"io"
+	"net"
 	"net/http"
 	"time"
 
@@ -19,7 +21,8 @@ import (
 // idle streams, after 4 hours by default.
 const (
 	idleTimeout   = time.Hour
-	clientTimeout = time.Minute // bounds reading by a client, and its answers to pings
+	clientTimeout = time.Minute     // bounds reading by a client, and its answers to pings
+	lastTimeout   = 3 * time.Second // bounds the delivery of a client's last bytes after it has left
 )
 
 // streams are the connections to guests of a replica.
@@ -135,7 +138,8 @@ func (l *launchers) connect(ctx context.Context, name types.NamespacedName, to e
 }
 
 // copyBoth copies bytes between a client and a launcher until a side closes, the client is lost,
-// nothing was copied for the idle timeout, or the context ends. It closes the client.
+// nothing was copied for the idle timeout, or the context ends. It closes the client. When a client
+// has left, its launcher has lastTimeout to read what it sent.
 func (s *streams) copyBoth(ctx context.Context, end context.CancelCauseFunc, socket *websocket.Conn, launcher *launcher) {
 	defer func() { _ = socket.Close() }() // the client may have disconnected
 	answered := func(string) error { return socket.SetReadDeadline(time.Now().Add(s.clientTimeout)) }
@@ -152,11 +156,17 @@ func (s *streams) copyBoth(ctx context.Context, end context.CancelCauseFunc, soc
 			return false, nil
 		})
 	}()
+	endSoon := func() { time.AfterFunc(lastTimeout, func() { end(endedOutside) }) }
 	go func() {
-		defer end(endedOutside)
+		defer endSoon()
 		_, _ = io.Copy(watched{launcher, active}, websocket.JoinMessages(socket, "")) // until either end closes
+		_ = launcher.Close()                                                          // does not fail
 	}()
-	_, _ = io.Copy(watched{client{socket, s.clientTimeout}, active}, launcher) // until either end closes
+	_, err := io.Copy(watched{client{socket, s.clientTimeout}, active}, launcher) // until either end closes
+	if late, ok := errors.AsType[net.Error](err); !ok || !late.Timeout() {        // else the client does not read
+		endSoon()
+		_, _ = io.Copy(io.Discard, launcher) // a launcher that cannot write may stop reading
+	}
 	end(endedOutside)
 	reason := websocket.FormatCloseMessage(websocket.CloseGoingAway, context.Cause(ctx).Error())
 	_ = socket.WriteControl(websocket.CloseMessage, reason, time.Now().Add(time.Second)) // the client may have disconnected

@@ -27,16 +27,26 @@ import (
 )
 
 // echo is a launcher with a guest that echoes until it reads "exit" or its client disconnects. In
-// the pod of the VMI silent, it never answers.
-type echo struct{}
+// the pod of the VMI silent, it never answers. In that of the VMI slow, it prints, reads late, and
+// tells how much it has read.
+type echo struct{ read chan<- int64 }
 
 // ExecInContainer runs the launcher.
-func (echo) ExecInContainer(_ context.Context, pod, _, _ string, _ []string, in io.Reader, out, _ io.WriteCloser, _ bool, _ <-chan remotecommand.TerminalSize, _ time.Duration) error {
+func (e echo) ExecInContainer(_ context.Context, pod, _, _ string, _ []string, in io.Reader, out, _ io.WriteCloser, _ bool, _ <-chan remotecommand.TerminalSize, _ time.Duration) error {
 	if pod == podspec.Name("silent") {
 		_, _ = io.Copy(io.Discard, in) // until the client disconnects
 		return nil
 	}
 	input := bufio.NewReader(in)
+	if pod == podspec.Name("slow") {
+		_, _ = input.ReadString('\n')
+		_, _ = io.WriteString(out, "ok\n")
+		time.Sleep(100 * time.Millisecond)
+		_, _ = io.WriteString(out, ".\n") // the client may have left
+		n, _ := io.Copy(io.Discard, input)
+		e.read <- n
+		return nil
+	}
 	line, err := input.ReadString('\n')
 	for line = strings.Replace(line, "console", "ok", 1); err == nil && line != "exit\n"; line, err = input.ReadString('\n') {
 		if _, err := io.WriteString(out, line); err != nil {
@@ -55,14 +65,14 @@ const (
 
 // consoles serves consoles of all VMIs as /NAMESPACE/NAME?as=USER. Their pods execute commands with
 // the library of container runtimes over SPDY.
-func consoles(t *testing.T) (*launchers, *httptest.Server) {
+func consoles(t *testing.T, guest echo) (*launchers, *httptest.Server) {
 	t.Helper()
 	routes := http.NewServeMux()
 	routes.HandleFunc("/apis/kubevirt.io/v1/namespaces/{namespace}/virtualmachineinstances/{name}", answerOf(aVMI))
 	routes.HandleFunc("/api/v1/namespaces/{namespace}/pods/{name}", answerOf(aPod))
 	routes.HandleFunc("/api/v1/namespaces/{namespace}/pods/{name}/exec", func(w http.ResponseWriter, r *http.Request) {
 		options := &remotecommand.Options{Stdin: true, Stdout: true}
-		remotecommand.ServeExec(w, r, echo{}, r.PathValue("name"), "", "", nil, options, time.Hour, time.Minute, remotecommand.SupportedStreamingProtocols)
+		remotecommand.ServeExec(w, r, guest, r.PathValue("name"), "", "", nil, options, time.Hour, time.Minute, remotecommand.SupportedStreamingProtocols)
 	})
 	api := httptest.NewServer(routes)
 	t.Cleanup(api.Close)
@@ -167,7 +177,7 @@ func (s *shares) now() (open, counted int) {
 // TestSharesOfConsoles checks that the consoles of a user, or of users of a namespace, leave room
 // for others.
 func TestSharesOfConsoles(t *testing.T) {
-	l, server := consoles(t)
+	l, server := consoles(t, echo{})
 	for user := range maxNamespaceStreams / maxUserStreams {
 		path := fmt.Sprintf("/shop/web?as=user-%d", user)
 		for range maxUserStreams {
@@ -200,7 +210,7 @@ func TestSharesOfConsoles(t *testing.T) {
 
 // TestConsolesThatWait checks that consoles whose launchers do not answer keep no other user out.
 func TestConsolesThatWait(t *testing.T) {
-	l, server := consoles(t)
+	l, server := consoles(t, echo{})
 	ctx, disconnect := context.WithCancel(t.Context())
 	defer disconnect()
 	for n := range maxStreams {
@@ -214,7 +224,7 @@ func TestConsolesThatWait(t *testing.T) {
 
 // TestConsolesEnd checks that no goroutine of a console stays.
 func TestConsolesEnd(t *testing.T) {
-	l, server := consoles(t)
+	l, server := consoles(t, echo{})
 	ends := map[string]func(*websocket.Conn){
 		"the client disconnects": func(*websocket.Conn) {},
 		"the client closes": func(c *websocket.Conn) {
@@ -245,9 +255,34 @@ func TestConsolesEnd(t *testing.T) {
 	becomes(t, "open consoles", 0, func() int { open, counted := l.streams.now(); return open + counted })
 }
 
+// TestLastBytes checks that a guest that reads late gets all that a client sent before it closed.
+func TestLastBytes(t *testing.T) {
+	read := make(chan int64, 1)
+	l, server := consoles(t, echo{read})
+	client, response := dial(t.Context(), server, "/shop/slow") //nolint:bodyclose // the body is in memory
+	if client == nil {
+		t.Fatalf("%+v", response)
+	}
+	defer func() { _ = client.Close() }()
+	const messages, size = 200, 1000
+	for range messages {
+		if err := client.WriteMessage(websocket.BinaryMessage, make([]byte, size)); err != nil {
+			t.Fatal(err)
+		}
+	}
+	end := websocket.FormatCloseMessage(websocket.CloseNormalClosure, "")
+	if err := client.WriteMessage(websocket.CloseMessage, end); err != nil {
+		t.Fatal(err)
+	}
+	if n := <-read; n != messages*size {
+		t.Errorf("the guest read %d bytes", n)
+	}
+	becomes(t, "open consoles", 0, func() int { open, _ := l.streams.now(); return open })
+}
+
 // TestConsolesOfAServerThatStops checks that stopping the server ends consoles, and says so.
 func TestConsolesOfAServerThatStops(t *testing.T) {
-	l, server := consoles(t)
+	l, server := consoles(t, echo{})
 	client := console(t, server, "/shop/web")
 	l.close()
 	if _, _, err := client.ReadMessage(); !websocket.IsCloseError(err, websocket.CloseGoingAway) || !strings.Contains(err.Error(), string(endedHere)) {
