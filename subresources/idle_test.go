@@ -158,3 +158,31 @@ func TestGuestsThatStay(t *testing.T) {
 		}
 	})
 }
+
+// TestGuestsThatReadLate checks that a guest may read later than the client must answer pings.
+func TestGuestsThatReadLate(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := streamed(t)
+		s.client.SetPingHandler(func(text string) error { // the connection has no buffer
+			go func() { _ = s.client.WriteControl(websocket.PongMessage, []byte(text), time.Now().Add(time.Hour)) }()
+			return nil
+		})
+		ended := s.watch()
+		for range 3 {
+			if err := s.client.WriteMessage(websocket.BinaryMessage, []byte(".")); err != nil {
+				t.Fatal(err)
+			}
+			time.Sleep(2 * clientTimeout)
+			if _, err := s.guest.Read(make([]byte, 1)); err != nil {
+				t.Fatal(err)
+			}
+		}
+		select {
+		case err := <-ended:
+			t.Fatal(err)
+		case <-time.After(2 * clientTimeout):
+		}
+		_ = s.client.Close()
+		<-s.served
+	})
+}

@@ -159,8 +159,10 @@ func (s *streams) copyBoth(ctx context.Context, end context.CancelCauseFunc, soc
 	endSoon := func() { time.AfterFunc(lastTimeout, func() { end(endedOutside) }) }
 	go func() {
 		defer endSoon()
-		_, _ = io.Copy(watched{launcher, active}, websocket.JoinMessages(socket, "")) // until either end closes
-		_ = launcher.Close()                                                          // does not fail
+		// While the guest does not read, answers to pings are not read either.
+		written := func() { active(); _ = answered("") }
+		_, _ = io.Copy(watched{launcher, written}, websocket.JoinMessages(socket, "")) // until either end closes
+		_ = launcher.Close()                                                           // does not fail
 	}()
 	_, err := io.Copy(watched{client{socket, s.clientTimeout}, active}, launcher) // until either end closes
 	if late, ok := errors.AsType[net.Error](err); !ok || !late.Timeout() {        // else the client does not read
@@ -172,7 +174,7 @@ func (s *streams) copyBoth(ctx context.Context, end context.CancelCauseFunc, soc
 	_ = socket.WriteControl(websocket.CloseMessage, reason, time.Now().Add(time.Second)) // the client may have disconnected
 }
 
-// watched calls active whenever it is written to.
+// watched calls active after each write.
 type watched struct {
 	io.Writer
 	active func()
@@ -180,7 +182,7 @@ type watched struct {
 
 // Write writes p.
 func (w watched) Write(p []byte) (int, error) {
-	w.active()
+	defer w.active()
 	return w.Writer.Write(p)
 }
 
