@@ -199,17 +199,19 @@ func TestEndedMidway(t *testing.T) {
 // TestInvalidVM finds what rules reject on every VM, and notes what authors may complete.
 func TestInvalidVM(t *testing.T) {
 	for spec, want := range map[string][]string{
-		`tolerations: [{key: a, operator: Exists, effect: NoSchedul}]`:                                                           {"VW104 spec.defaults.spec.template.spec.tolerations[a,Exists,,NoSchedul].effect"},
-		`domain: {devices: {gpus: [{name: g}]}}`:                                                                                 {"VW104 spec.defaults.spec.template.spec.domain.devices.gpus[g].name"},
-		`domain: {features: {smm: {enabled: false}}, firmware: {bootloader: {efi: {secureBoot: true}}}}`:                         {"VW104 spec.defaults.spec.template.spec.domain.firmware.bootloader.efi.secureBoot"},
-		`domain: {devices: {watchdog: {name: w, i6300esb: {action: rset}}}}`:                                                     {"VW104 spec.defaults.spec.template.spec.domain.devices.watchdog.i6300esb.action"},
-		`domain: {cpu: {isolateEmulatorThread: true}}`:                                                                           {"VW108 spec.defaults.spec.template.spec.domain.cpu.isolateEmulatorThread"},
-		`domain: {firmware: {bootloader: {efi: {secureBoot: true}}}}`:                                                            {"VW108 spec.defaults.spec.template.spec.domain.firmware.bootloader.efi.secureBoot"},
-		`domain: {memory: {hugepages: {pageSize: 2Mi}}, cpu: {numa: {guestMappingPassthrough: {}}}}`:                             {"VW108 spec.defaults.spec.template.spec.domain.cpu.numa.guestMappingPassthrough"},
-		`volumes: [{name: root, containerDisk: {imagePullPolicy: Always}}]`:                                                      {"VW108 spec.defaults.spec.template.spec.volumes[root].containerDisk.imagePullPolicy"},
-		`networks: [{name: net, pod: {}}], domain: {devices: {interfaces: [{name: net, masquerade: {}}]}}`:                       nil,
-		`domain: {memory: {maxGuest: 16Gi}}`:                                                                                     nil,
-		`volumes: [{name: c, cloudInitNoCloud: {userData: "#cloud-config"}}], domain: {devices: {disks: [{name: c, disk: {}}]}}`: nil,
+		`tolerations: [{key: a, operator: Exists, effect: NoSchedul}]`:                                                                                   {"VW104 spec.defaults.spec.template.spec.tolerations[a,Exists,,NoSchedul].effect"},
+		`domain: {devices: {gpus: [{name: g}]}}`:                                                                                                         {"VW104 spec.defaults.spec.template.spec.domain.devices.gpus[g].name"},
+		`domain: {features: {smm: {enabled: false}}, firmware: {bootloader: {efi: {secureBoot: true}}}}`:                                                 {"VW104 spec.defaults.spec.template.spec.domain.firmware.bootloader.efi.secureBoot"},
+		`domain: {devices: {watchdog: {name: w, i6300esb: {action: rset}}}}`:                                                                             {"VW104 spec.defaults.spec.template.spec.domain.devices.watchdog.i6300esb.action"},
+		`domain: {cpu: {isolateEmulatorThread: true}}`:                                                                                                   {"VW108 spec.defaults.spec.template.spec.domain.cpu.isolateEmulatorThread"},
+		`domain: {firmware: {bootloader: {efi: {secureBoot: true}}}}`:                                                                                    {"VW108 spec.defaults.spec.template.spec.domain.firmware.bootloader.efi.secureBoot"},
+		`domain: {memory: {hugepages: {pageSize: 2Mi}}, cpu: {numa: {guestMappingPassthrough: {}}}}`:                                                     {"VW108 spec.defaults.spec.template.spec.domain.cpu.numa.guestMappingPassthrough"},
+		`volumes: [{name: root, containerDisk: {imagePullPolicy: Always}}]`:                                                                              {"VW108 spec.defaults.spec.template.spec.volumes[root].containerDisk.imagePullPolicy"},
+		`domain: {devices: {disks: [{name: root, disk: {bus: virtio}}]}}, volumes: [{name: root, containerDisk: {imagePullPolicy: Always}}]`:             {"VW108 spec.defaults.spec.template.spec.volumes[root].containerDisk.imagePullPolicy"},
+		`volumes: [{name: root, containerDisk: {image: a}}, {name: {$cel: "'a-' + object.metadata.name"}, persistentVolumeClaim: {hotpluggable: true}}]`: {"VW108 spec.defaults.spec.template.spec.volumes[#1].name"},
+		`networks: [{name: net, pod: {}}], domain: {devices: {interfaces: [{name: net, masquerade: {}}]}}`:                                               nil,
+		`domain: {memory: {maxGuest: 16Gi}}`:                                                                                                             nil,
+		`volumes: [{name: c, cloudInitNoCloud: {userData: "#cloud-config"}}], domain: {devices: {disks: [{name: c, disk: {}}]}}`:                         nil,
 	} {
 		all, _, broken := compiled(t, "kind: ClusterVirtualMachinePreset\nmetadata: {name: p}\nspec: {defaults: {spec: {template: {spec: {"+spec+"}}}}}\n")
 		if broken > 0 {

@@ -131,23 +131,39 @@ func (a *analysis) whatEachHas(all []*member, find func(*analysis, *trial) intro
 	}
 	shows(a.resolve(witness, snapshotOf(all)))
 	kept, usual := found, found
-	additions, elements := [][]change{nil, linksFor(all, incomplete(all))}, 1 // its index
-	for _, more := range completions {
-		additions = append(additions, []change{func(w *Witness) { w.complete(more, all) }})
-	}
-	for i, addition := range additions {
-		completed := a.resolve(witness.with(nil, addition), a.all)
+	for _, more := range additionsTo(all) {
+		completed := a.resolve(witness.with(nil, more.changes), a.all)
 		if completed.result == nil || !completed.matched(all...) {
 			continue // a condition excludes the VM
 		}
 		shows(completed)
-		kept = introduced{in(kept.errs, found.errs), in(kept.warns, found.warns), in(kept.unsupported, found.unsupported), nil}
-		if i != elements && i < len(additions)-1 {
+		kept.errs = in(kept.errs, found.errs)
+		if more.isUsual {
 			usual.errs = in(usual.errs, found.errs)
+		}
+		if !more.hides {
+			kept.warns, kept.unsupported = in(kept.warns, found.warns), in(kept.unsupported, found.unsupported)
 		}
 	}
 	kept.open = minus(usual.errs, kept.errs)
 	return witness, kept
+}
+
+// An addition is what the author of a VM may set.
+type addition struct {
+	changes []change
+	// isUsual is true if VMs without the rest are usual, too.
+	isUsual bool
+	// hides is true if the author's elements replace those of presets, with their warnings.
+	hides bool
+}
+
+func additionsTo(all []*member) []addition {
+	out := []addition{{isUsual: true}, {changes: linksFor(all, incomplete(all))}, {changes: linksFor(all, anyElement), hides: true}}
+	for i, more := range completions {
+		out = append(out, addition{changes: []change{func(w *Witness) { w.complete(more, all) }}, isUsual: i < len(completions)-1})
+	}
+	return out
 }
 
 func in(problems, others []introducedProblem) []introducedProblem {
@@ -255,15 +271,33 @@ func (w *Witness) decode(object map[string]any) (*validation.ExpandedVM, error) 
 
 // partAt returns the part that sets a path of a VM, or fields above or beneath it.
 func (m *member) partAt(path provenance.Path) *part {
-	for ; len(path) > 0; path = path[:len(path)-1] {
-		text := path.String()
-		for _, p := range m.parts {
-			if !p.Role.IsRule() && (beneath(p.path, text) || beneath(text, p.path)) {
-				return p
-			}
+	for inList := false; len(path) > 0; path = path[:len(path)-1] {
+		if at := m.partNear(path, inList); at != nil {
+			return at
 		}
+		inList = path[len(path)-1].Kind == provenance.Element
 	}
 	return nil
+}
+
+// partNear returns the part that sets a path, or fields above or beneath it. In a list, it prefers
+// an element with a computed key: no other has the key that was looked for.
+func (m *member) partNear(path provenance.Path, inList bool) (at *part) {
+	text := path.String()
+	for _, p := range m.parts {
+		if p.Role.IsRule() || !beneath(p.path, text) && !beneath(text, p.path) {
+			continue
+		}
+		if at == nil || inList && isComputed(p.Path, len(path)) && !isComputed(at.Path, len(path)) {
+			at = p
+		}
+	}
+	return at
+}
+
+// isComputed reports whether the key of an element is computed.
+func isComputed(p provenance.Path, i int) bool {
+	return len(p) > i && p[i].Kind == provenance.Element && strings.HasPrefix(p[i].Name, "#")
 }
 
 func (m *member) has(path provenance.Path) bool {
