@@ -83,7 +83,7 @@ func TestImportOfSeveralPolicies(t *testing.T) {
 	unknown := call(t, "apiVersion: example.com/v1\nkind: Other\nmetadata: {name: a}\n"+kyverno, "import", "-f", "-").fine(t)
 	says(t, unknown.err, "ignored 1 of kind Other (example.com/v1)")
 	says(t, call(t, strings.Replace(kyverno, "rules: [{name: a", "rules: [{name: [a]", 1), "import", "-f", "-").err,
-		"ClusterPolicy cpu: not expressed: spec: cannot be read: name must not be of type array")
+		"ClusterPolicy cpu: not expressed: spec.rules[0]: cannot be read: name must not be of type array")
 }
 
 // TestMutatingPoliciesAreNotEvaluated names the policies for VMs once, and only those.
