@@ -365,6 +365,27 @@ spec: {runStrategy: Halted, dataVolumeTemplates: [{metadata: {name: web-%[1]d}, 
 	}
 }
 
+// TestLearnLeavesPartsInAllNamespaces: what a preset for all VMs leaves to them, none for the
+// namespaces with a label gives, though there are many such labels. The mode is addon, in which a
+// missing image is a warning.
+func TestLearnLeavesPartsInAllNamespaces(t *testing.T) {
+	var text strings.Builder
+	for i := range 32 {
+		fmt.Fprintf(&text, "---\n{apiVersion: v1, kind: Namespace, metadata: {name: n%d, labels: {", i)
+		for bit := range 5 {
+			fmt.Fprintf(&text, "l%d: '%d', ", bit, i>>bit&1)
+		}
+		text.WriteString("}}}\n")
+		for j := range 3 {
+			fmt.Fprintf(&text, "---\n{apiVersion: kubevirt.io/v1, kind: VirtualMachine, metadata: {name: vm-%d, namespace: n%d}, spec: {runStrategy: Halted, template: {spec: {volumes: [{name: root, containerDisk: {image: i-%d-%[1]d, imagePullPolicy: Never}}], domain: {memory: {guest: 1Gi}, devices: {}}}}}}\n", j, i, i)
+		}
+	}
+	report, _ := learned(t, text.String(), learn.Options{Support: 2})
+	if len(report.Presets) != 1 || strings.Contains(string(report.Presets[0].Object.GetSpec().Defaults.Raw), "volumes") {
+		t.Errorf("got %d presets, the first is %s", len(report.Presets), report.Presets[0].Object.GetSpec().Defaults.Raw)
+	}
+}
+
 // TestLearnKeepsLabelsOfPresets: a label by which an existing preset selects a VM is not learned,
 // because the preset would not match the sparse VM; one by which it selects others is.
 func TestLearnKeepsLabelsOfPresets(t *testing.T) {
