@@ -69,6 +69,7 @@ var otherwise = map[string]string{
 	"container-path-absolute/up again":                   "must not contain '..'",
 	"container-path-read-only/written":                   "readOnly must be true",
 	"cpu-topology-possible/wraps around in 64 bits":      "must be of type integer with format int32",
+	"data-volume-source-fields/reference without a name": "sourceRef.name: Required value",
 	"empty-disk-capacity/no capacity":                    "capacity: Required value",
 	"empty-disk-capacity/no capacity alongside KubeVirt": "capacity: Required value",
 	"input-type/none alongside KubeVirt":                 "Required value",
