@@ -35,23 +35,29 @@ func (f *fleet) choose(ctx context.Context) ([]*choice, error) {
 	if err != nil {
 		return nil, err
 	}
-	left := map[int]bool{}
-	for attempt := 1; ; attempt++ {
-		c := &chooser{fleet: f, selectors: selectors, left: left, open: map[int]*choice{}, given: make([]map[int]*choice, len(f.classes))}
-		for i := range c.given {
-			c.given[i] = map[int]*choice{}
+	c := &chooser{fleet: f, selectors: selectors, open: map[int]*choice{}, given: make([]map[int]*choice, len(f.classes))}
+	for i := range c.given {
+		c.given[i] = map[int]*choice{}
+	}
+	for grows, attempt := true, 0; grows; attempt++ {
+		if grows, err = c.round(ctx); err != nil {
+			return nil, err
 		}
-		for grows := true; grows; {
-			if grows, err = c.round(ctx); err != nil {
-				return nil, err
-			}
+		left, err := c.leave(ctx)
+		if err != nil {
+			return nil, err
 		}
+		grows = grows || left && attempt < mostAttempts
+	}
+	return c.finish(ctx)
+}
+
+// finish prunes choices, which may make parts of elements.
+func (c *chooser) finish(ctx context.Context) ([]*choice, error) {
+	for {
 		chosen := c.prune()
-		switch complete, err := c.leave(ctx, chosen); {
-		case complete || err != nil:
+		if left, err := c.leave(ctx); !left || err != nil {
 			return chosen, err
-		case attempt == mostAttempts:
-			return c.without(chosen), nil
 		}
 	}
 }
@@ -59,7 +65,6 @@ func (f *fleet) choose(ctx context.Context) ([]*choice, error) {
 type chooser struct {
 	*fleet
 	selectors []selector
-	left      map[int]bool // paths of fields that choices for all VMs, or for namespaces, do not give
 	open      map[int]*choice
 	order     []*choice // as they were opened
 	// given is the choice that gives a field to the VMs of a class.
@@ -162,7 +167,7 @@ func (c *chooser) mayGive(at, path int) bool {
 	if is := c.open[at]; is != nil && has(is.values, path) {
 		return false
 	}
-	return !c.left[path] || !c.selectsAll(c.selectors[at].terms)
+	return !c.withheld[path] || !c.selectsAll(c.selectors[at].terms)
 }
 
 func has(values map[int]int, path int) bool {

@@ -10,53 +10,66 @@ import (
 	"github.com/virtwright/virtwright/presets/provenance"
 )
 
-// mostAttempts limits how often choices are made again.
+// mostAttempts limits how often other choices are looked for instead.
 const mostAttempts = 20
 
-// leave finds the fields that choices for all VMs, or for namespaces, must leave to others: VMs to
-// come would be invalid with them alone. It reports true if there are none. A part of an element
+// leave drops the fields that choices for all VMs, or for namespaces, must leave to others: VMs to
+// come would be invalid with them alone. It reports whether there are any. A part of an element
 // makes a VM invalid that lacks the element, so all of it is left.
-func (c *chooser) leave(ctx context.Context, chosen []*choice) (complete bool, err error) {
-	if c.Incomplete == nil || len(chosen) == 0 {
-		return true, nil
+func (c *chooser) leave(ctx context.Context) (left bool, err error) {
+	if c.Incomplete == nil {
+		return false, nil
 	}
-	fields, err := c.incomplete(ctx, chosen)
+	fields, err := c.incomplete(ctx)
 	if err != nil {
 		return false, err
 	}
-	before := len(c.left)
-	for _, is := range slices.DeleteFunc(slices.Clone(chosen), func(is *choice) bool { return !c.selectsAll(is.terms) }) {
-		for path := range is.values {
-			if c.lacksTemplate(is, path, chosen) {
-				fields[is] = append(fields[is], c.paths[path])
-			}
-		}
-		for path := range is.values {
-			if slices.ContainsFunc(fields[is], func(p provenance.Path) bool { return c.concerns(p, c.paths[path]) }) {
-				c.left[path] = true
+	for is, fields := range fields {
+		c.mark(is, fields)
+	}
+	for is := range fields {
+		for _, path := range slices.Sorted(maps.Keys(is.values)) {
+			if c.withheld[path] {
+				c.drop(is, path)
+				left = true
 			}
 		}
 	}
-	return len(c.left) == before, nil
+	return left, nil
 }
 
-// without returns the choices without the fields that they must leave to others.
-func (c *chooser) without(chosen []*choice) []*choice {
-	for _, is := range chosen {
-		if !c.selectsAll(is.terms) {
-			continue
-		}
-		maps.DeleteFunc(is.values, func(path, _ int) bool { return c.left[path] })
+// withheldTexts returns the fields that choices for all VMs do not give, as text.
+func (f *fleet) withheldTexts() (out []string) {
+	for path := range f.withheld {
+		out = append(out, f.paths[path].String())
 	}
-	return slices.DeleteFunc(chosen, func(is *choice) bool { return len(is.values) == 0 })
+	return out
 }
 
-// incomplete returns the fields that require others, of each choice that adds elements to lists.
-func (c *chooser) incomplete(ctx context.Context, chosen []*choice) (map[*choice][]provenance.Path, error) {
+// mark marks the fields of a choice that belong to incomplete elements.
+func (c *chooser) mark(is *choice, fields []provenance.Path) {
+	for path := range is.values {
+		if c.lacksTemplate(is, path) {
+			fields = append(fields, c.paths[path])
+		}
+	}
+	for path := range is.values {
+		if slices.ContainsFunc(fields, func(p provenance.Path) bool { return c.concerns(p, c.paths[path]) }) {
+			c.withheld[path] = true
+		}
+	}
+}
+
+// incomplete returns, of each choice for all VMs or for namespaces that adds elements to lists, the
+// fields that require others.
+func (c *chooser) incomplete(ctx context.Context) (map[*choice][]provenance.Path, error) {
 	names, out := newNamer(nil), map[*choice][]provenance.Path{}
 	var adding []*choice
 	var of, others []v1alpha1.Preset
-	for _, is := range chosen {
+	for _, is := range c.order {
+		if len(is.values) == 0 {
+			continue
+		}
 		preset, err := c.build(is, names.name(c.terms(is)))
 		switch {
 		case err != nil:
@@ -98,7 +111,7 @@ func (c *chooser) addsElements(is *choice) bool {
 
 // lacksTemplate reports whether a field names a DataVolume that the VMs have from a template of
 // their own, and the choice does not give this template: other VMs would wait for it.
-func (c *chooser) lacksTemplate(is *choice, path int, chosen []*choice) bool {
+func (c *chooser) lacksTemplate(is *choice, path int) bool {
 	name, isText := c.values[is.values[path]].(string)
 	if !isText || !isNameOfDataVolume(c.paths[path]) {
 		return false
@@ -112,7 +125,7 @@ func (c *chooser) lacksTemplate(is *choice, path int, chosen []*choice) bool {
 		}
 		return false
 	}
-	return slices.ContainsFunc(c.paths, func(p provenance.Path) bool { return p.HasPrefix(template) }) && !slices.ContainsFunc(chosen, gives)
+	return slices.ContainsFunc(c.paths, func(p provenance.Path) bool { return p.HasPrefix(template) }) && !slices.ContainsFunc(c.order, gives)
 }
 
 func isNameOfDataVolume(p provenance.Path) bool {

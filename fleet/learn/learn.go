@@ -47,6 +47,8 @@ type Options struct {
 	// Judge also compares presets of most VMs with the others, and finds a lower bound. Labels
 	// proposes labels instead.
 	Judge, Labels bool
+	// withheld are fields, as text, that presets for all VMs do not give; Incomplete finds more.
+	withheld []string
 	// Check returns an error for a preset that a cluster would reject.
 	Check func(v1alpha1.Preset) error
 	// Incomplete returns, for each of the presets, fields that make a VM invalid whose author sets
@@ -154,6 +156,7 @@ func (out *Result) learn(ctx context.Context, vms []VM, o Options, labels map[st
 		return err
 	}
 	out.Least += least
+	o.Incomplete, o.withheld = nil, all.withheldTexts()
 	return out.HeldOut.add(ctx, vms, o)
 }
 

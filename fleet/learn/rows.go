@@ -21,10 +21,12 @@ type fleet struct {
 	Options
 	// selecting are the labels that selectors may read, so that no preset gives them; nil for all.
 	selecting map[string]bool
-	common    map[string]bool // see commonTexts
-	rows      []row
-	features  []feature
-	classes   []class
+	// withheld are the paths of fields that choices for all VMs, or for namespaces, do not give.
+	withheld map[int]bool
+	common   map[string]bool // see commonTexts
+	rows     []row
+	features []feature
+	classes  []class
 	// texts and values are those of fields by their number, and numbers are the numbers by text.
 	texts   []string
 	values  []any
@@ -73,7 +75,7 @@ func numberOf(counts []tally, value int) int {
 func newFleet(vms []VM, o Options, selecting map[string]bool) (*fleet, error) {
 	f := &fleet{
 		Options: o, selecting: selecting, derived: map[int]string{}, literals: map[int]func(row) string{}, unfit: map[int]bool{},
-		numbers: map[string]int{}, pathNumbers: map[string]int{},
+		numbers: map[string]int{}, pathNumbers: map[string]int{}, withheld: map[int]bool{},
 	}
 	f.common = commonTexts(vms)
 	for _, m := range vms {
@@ -89,6 +91,11 @@ func newFleet(vms []VM, o Options, selecting map[string]bool) (*fleet, error) {
 			}
 		}
 		f.rows = append(f.rows, r)
+	}
+	for _, text := range o.withheld {
+		if at, known := f.pathNumbers[text]; known {
+			f.withheld[at] = true
+		}
 	}
 	f.derive()
 	f.classify()
