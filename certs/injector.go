@@ -76,10 +76,11 @@ func (i *Injector) inject(ctx context.Context, req reconcile.Request, kind schem
 	if err := i.Cache.Get(ctx, req.NamespacedName, object); err != nil {
 		return reconcile.Result{}, client.IgnoreNotFound(err)
 	}
-	if setBundles(object.DeepCopy(), i.Hosts, i.Bundle()) {
-		_ = i.Refresh(ctx) // the regular reading reports problems
-	}
 	changed := object.DeepCopy()
+	if setBundles(changed, i.Hosts, i.Bundle()) {
+		_ = i.Refresh(ctx) // the regular reading reports problems
+		changed = object.DeepCopy()
+	}
 	if !setBundles(changed, i.Hosts, i.Bundle()) {
 		return reconcile.Result{RequeueAfter: i.Interval}, nil
 	}

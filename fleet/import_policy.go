@@ -17,7 +17,6 @@ import (
 
 	"github.com/virtwright/virtwright/api/v1alpha1"
 	"github.com/virtwright/virtwright/presets"
-	"github.com/virtwright/virtwright/presets/provenance"
 )
 
 // A Policy is a mutating policy of another engine, or a binding of one.
@@ -359,7 +358,7 @@ func (m *mutation) mergedLists(engine string) {
 			return // the preset will be invalid
 		}
 		for _, l := range leaves {
-			i := slices.IndexFunc(l.Path, func(s provenance.Segment) bool { return s.Kind == provenance.Element })
+			i := l.Path.ElementIndex()
 			if i < 0 || reported.Has(l.Path[:i].String()) {
 				continue
 			}

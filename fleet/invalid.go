@@ -295,10 +295,8 @@ func (m *member) partNear(path provenance.Path, inList bool) (at *part) {
 	return at
 }
 
-// isComputed reports whether the key of an element is computed.
-func isComputed(p provenance.Path, i int) bool {
-	return len(p) > i && p[i].Kind == provenance.Element && strings.HasPrefix(p[i].Name, "#")
-}
+// isComputed reports whether segment i is an element whose key is computed.
+func isComputed(p provenance.Path, i int) bool { return len(p) > i && presets.HasComputedKey(p[i]) }
 
 func (m *member) has(path provenance.Path) bool {
 	text := path.String()

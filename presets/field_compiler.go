@@ -170,13 +170,22 @@ func (c *fieldCompiler) checkUniqueElements(list *fieldNode) {
 	})
 }
 
+// computedKey begins the name of an element whose key is computed, followed by its position. It
+// cannot be the name of another element.
+const computedKey = "#"
+
+// HasComputedKey reports whether a segment of a Part's path is an element whose key is computed.
+func HasComputedKey(s provenance.Segment) bool {
+	return s.Kind == provenance.Element && strings.HasPrefix(s.Name, computedKey)
+}
+
 // element compiles element i of a list, unless its key is invalid or seen before.
 func (c *fieldCompiler) element(list *fieldNode, fields map[string]any, i int, seen map[string]bool) {
 	keys, at := list.schema.Keys, c.root.Child(list.text).Index(i)
 	key, missing := vmschema.ElementKey(keys, fields)
 	isComputed := hasComputedKey(keys, fields)
 	if isComputed {
-		key = "#" + strconv.Itoa(i) // cannot be the name of another element
+		key = computedKey + strconv.Itoa(i)
 	}
 	duplicate := seen[key]
 	seen[key] = true

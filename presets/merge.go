@@ -2,7 +2,6 @@ package presets
 
 import (
 	"slices"
-	"strings"
 
 	"github.com/virtwright/virtwright/presets/provenance"
 	"github.com/virtwright/virtwright/presets/tree"
@@ -349,6 +348,6 @@ func (f *fieldNode) meets(p provenance.Path) bool {
 
 func (f *fieldNode) mayStandFor(s provenance.Segment) bool {
 	isInList := f.segment.Kind != provenance.Field && s.Kind != provenance.Field
-	isAny := f.isEvery() || s.Kind == provenance.AnyElement || strings.HasPrefix(f.segment.Name, "#")
+	isAny := f.isEvery() || s.Kind == provenance.AnyElement || HasComputedKey(f.segment)
 	return f.segment == s || isInList && isAny
 }

@@ -188,7 +188,7 @@ func (x *sparsifier) leave(out bool, paths []string) {
 func (x *sparsifier) reduce(ctx context.Context) error {
 	elements := map[string][]string{}
 	for _, leaf := range x.leaves {
-		if i := slices.IndexFunc(leaf.Path, func(s provenance.Segment) bool { return s.Kind == provenance.Element }); i >= 0 {
+		if i := leaf.Path.ElementIndex(); i >= 0 {
 			elements[leaf.Path[i].Name] = append(elements[leaf.Path[i].Name], leaf.Path.String())
 		}
 	}

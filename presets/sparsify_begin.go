@@ -7,7 +7,6 @@ import (
 	"slices"
 	"sort"
 
-	"github.com/virtwright/virtwright/presets/provenance"
 	"github.com/virtwright/virtwright/presets/tree"
 	"github.com/virtwright/virtwright/presets/vmschema"
 )
@@ -57,7 +56,7 @@ func (x *sparsifier) reordered(t trial) (out []string) {
 		return nil
 	}
 	for _, leaf := range x.leaves {
-		i := slices.IndexFunc(leaf.Path, func(s provenance.Segment) bool { return s.Kind == provenance.Element })
+		i := leaf.Path.ElementIndex()
 		if i >= 0 && !tree.Equal(vmschema.Value(x.expanded, leaf.Path[:i]), vmschema.Value(t.got.root, leaf.Path[:i])) {
 			out = append(out, leaf.Path.String())
 		}

@@ -247,7 +247,7 @@ func (m *merger) orRemovedList(p provenance.Path) provenance.Path {
 
 // enclosingList returns the list that p lies in; nil if it lies in none.
 func enclosingList(p provenance.Path) provenance.Path {
-	if i := slices.IndexFunc(p, func(s provenance.Segment) bool { return s.Kind == provenance.Element }); i >= 0 {
+	if i := p.ElementIndex(); i >= 0 {
 		return p[:i]
 	}
 	return nil

@@ -42,7 +42,7 @@ func (m *merger) isStorage() bool {
 
 // element returns the path of the outermost list element around the current field.
 func (m *merger) element() provenance.Path {
-	i := slices.IndexFunc(m.path, func(s provenance.Segment) bool { return s.Kind == provenance.Element })
+	i := m.path.ElementIndex()
 	return m.path[: i+1 : i+1]
 }
 

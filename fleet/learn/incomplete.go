@@ -101,7 +101,7 @@ func (c *chooser) selectsAll(terms []int) bool {
 func (c *chooser) addsElements(is *choice) bool {
 	for path := range is.values {
 		p := c.paths[path]
-		i := slices.IndexFunc(p, func(s provenance.Segment) bool { return s.Kind == provenance.Element })
+		i := p.ElementIndex()
 		if i > 0 && !slices.Contains([]string{"disks", "interfaces", "networks", "filesystems"}, p[i-1].Name) {
 			return true
 		}
@@ -140,7 +140,7 @@ var (
 
 // concerns reports whether a field of a VM is another one, or in the same element of a list.
 func (c *chooser) concerns(p, other provenance.Path) bool {
-	i := slices.IndexFunc(other, func(s provenance.Segment) bool { return s.Kind == provenance.Element })
+	i := other.ElementIndex()
 	if i < 0 || len(p) <= i {
 		return p.Equal(other)
 	}

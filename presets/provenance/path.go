@@ -57,8 +57,11 @@ func (p Path) Element(key string) Path { return p.With(Segment{Name: key, Kind: 
 func (p Path) Equal(o Path) bool { return slices.Equal(p, o) }
 
 // InList reports whether p leads through an element of a list.
-func (p Path) InList() bool {
-	return slices.ContainsFunc(p, func(s Segment) bool { return s.Kind == Element })
+func (p Path) InList() bool { return p.ElementIndex() >= 0 }
+
+// ElementIndex returns the index of the first element of a list in p, or -1.
+func (p Path) ElementIndex() int {
+	return slices.IndexFunc(p, func(s Segment) bool { return s.Kind == Element })
 }
 
 // HasPrefix reports whether p is at or beneath prefix. AnyElement in prefix matches any element.
