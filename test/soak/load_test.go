@@ -43,7 +43,7 @@ type load struct {
 
 	api     rest.Interface
 	serial  atomic.Int64
-	runs    sync.Map // by the name of a VM, whether a user has started it
+	runs    sync.Map // by the name of a VM, what its user asked for last, a demand
 	stop    context.CancelFunc
 	working sync.WaitGroup
 }
@@ -92,26 +92,42 @@ func (l *load) work(ctx context.Context, serial int64) {
 	if serial%4 == 0 {
 		verbs := "/apis/subresources.kubevirt.io/v1/namespaces/soak/virtualmachines/" + name
 		l.do(ctx, "start", l.api.Put().AbsPath(verbs+"/start").Body([]byte("{}")))
-		l.runs.Store(name, true)
+		l.runs.Store(name, started)
 		l.do(ctx, "read as v1alpha2", l.api.Get().AbsPath("/apis/kubevirt.io/v1alpha2/namespaces/soak/virtualmachines/"+name))
 		if serial%8 == 0 {
-			_, err := l.ask(ctx, "stop", l.api.Put().AbsPath(verbs+"/stop").Body([]byte("{}")))
-			l.runs.Store(name, apierrors.IsConflict(err)) // there was nothing to stop yet
+			_, again, err := l.ask(ctx, "stop", l.api.Put().AbsPath(verbs+"/stop").Body([]byte("{}")))
+			switch {
+			case err == nil:
+				l.runs.Store(name, stopped)
+			case again:
+				l.runs.Store(name, either)
+			}
 		}
 	}
 }
 
+// A demand is what a user asked for last.
+type demand string
+
+const (
+	stopped demand = "Stopped"
+	started demand = "Starting" // also if there was nothing to stop yet
+	// either is what a user asked for who was not answered, asked again, and read of a conflict: the
+	// machine was stopped the first time, or there was nothing to stop yet.
+	either demand = "Stopped or Starting"
+)
+
 // update reads a VM and writes it, and retries after a conflict.
 func (l *load) update(ctx context.Context, name string) {
 	for {
-		content, _ := l.ask(ctx, "read", l.api.Get().AbsPath(machines+name))
+		content, _, _ := l.ask(ctx, "read", l.api.Get().AbsPath(machines+name))
 		vm := &unstructured.Unstructured{}
 		if err := json.Unmarshal(content, &vm.Object); err != nil {
 			return // which is in the ledger
 		}
 		_ = unstructured.SetNestedField(vm.Object, "2", "spec", "template", "metadata", "annotations", "soak/turn")
 		content, _ = json.Marshal(vm)
-		if _, err := l.ask(ctx, "update", l.api.Put().AbsPath(machines+name).Body(content)); !apierrors.IsConflict(err) {
+		if _, _, err := l.ask(ctx, "update", l.api.Put().AbsPath(machines+name).Body(content)); !apierrors.IsConflict(err) {
 			return
 		}
 	}
@@ -119,18 +135,18 @@ func (l *load) update(ctx context.Context, name string) {
 
 // do sends a request until a server that knows the VM answers.
 func (l *load) do(ctx context.Context, verb string, request *rest.Request) {
-	_, _ = l.ask(ctx, verb, request) // which is in the ledger
+	_, _, _ = l.ask(ctx, verb, request) // which is in the ledger
 }
 
-// ask does the same, and returns the last answer.
-func (l *load) ask(ctx context.Context, verb string, request *rest.Request) ([]byte, error) {
+// ask does the same, and returns the last answer, and whether it had to ask again.
+func (l *load) ask(ctx context.Context, verb string, request *rest.Request) (content []byte, again bool, err error) {
 	request = request.MaxRetries(0).SetHeader("Accept", "application/json")
 	if verb != "patch" {
 		request = request.SetHeader("Content-Type", "application/json")
 	}
-	for began, again := time.Now(), false; ; again = true {
+	for began := time.Now(); ; again = true {
 		sent := time.Now()
-		content, err := request.Do(ctx).Raw()
+		content, err = request.Do(ctx).Raw()
 		err = explained(err, content)
 		a := answer{verb: verb, took: time.Since(sent), err: err, unsent: isUnsent(err)}
 		if answered(verb, err, again) {
@@ -140,7 +156,7 @@ func (l *load) ask(ctx context.Context, verb string, request *rest.Request) ([]b
 			l.record(a)
 		}
 		if a.err == nil || time.Since(began) > patience {
-			return content, err
+			return content, again, err
 		}
 		time.Sleep(50 * time.Millisecond)
 	}

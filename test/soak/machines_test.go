@@ -131,13 +131,16 @@ func (l *load) settled(t *testing.T, client dynamic.Interface) map[string]*unstr
 		running := list(t, client, instances)
 		var wrong []string
 		for name, vm := range list(t, client, vms) {
-			shall, _ := l.runs.Load(name)
-			want := map[any]string{true: "Starting"}[shall]
-			if want == "" {
-				want = "Stopped"
+			asked, ok := l.runs.Load(name)
+			want := stopped
+			switch {
+			case ok && asked != either:
+				want = asked.(demand)
+			case ok && running[name] != nil:
+				want = started
 			}
 			status, _, _ := unstructured.NestedString(vm.Object, "status", "printableStatus")
-			if status != want || (running[name] != nil) != (shall == true) {
+			if status != string(want) || (running[name] != nil) != (want == started) {
 				wrong = append(wrong, fmt.Sprintf("%s is %q, and should be %q (an instance: %t)", name, status, want, running[name] != nil))
 			}
 		}
