@@ -130,11 +130,11 @@ var (
 		Reason:  "A misspelt selector matches no VM, or too few, without a message.",
 		Fix:     "Correct the key or the value. If it is right, choose names that differ more.",
 	}
-	selectsPresetLabel = &Check{
-		ID: "VW206", Name: "selects-preset-label", Severity: Note,
-		Summary: "A selector requires a label that another preset sets.",
-		Reason:  "Selectors see only labels that the author of the VM wrote. VMs that get the label from a preset do not match.",
-		Fix:     "Select by what the other preset selects. If authors write the label too, leave it as it is: a note does not change the exit code.",
+	selectsPresetValue = &Check{
+		ID: "VW206", Name: "selects-preset-value", Severity: Note,
+		Summary: "A selector requires a label that another preset sets, or a condition requires such a field.",
+		Reason:  "Selectors and conditions read the VM as its author wrote it. VMs that get the label or the field from a preset do not match.",
+		Fix:     "Select by what the other preset selects. If authors write the label or the field too, leave it as it is: a note does not change the exit code.",
 	}
 	Conflicting = &Check{
 		ID: "VW301", Name: "conflict", Severity: Error,
@@ -217,7 +217,7 @@ var (
 
 // Checks lists all checks by ID.
 var Checks = []*Check{
-	UnknownField, InvalidPreset, invalidValue, invalidVM, warnedValue, unsupported, suspiciousValue, incompleteVM, Unreachable, NoOp, Shadowed, unpairedElement, misspeltSelector, selectsPresetLabel, selectsNothing, idleException,
+	UnknownField, InvalidPreset, invalidValue, invalidVM, warnedValue, unsupported, suspiciousValue, incompleteVM, Unreachable, NoOp, Shadowed, unpairedElement, misspeltSelector, selectsPresetValue, selectsNothing, idleException,
 	Conflicting, removesStronger, Forbidden, invalidTogether, RejectedVM, IncompleteVM, unguardedExpression, unknownSelection, mistakenComparison, unusedVariable, underInstancetypeCheck,
 	undoneAtLaunch,
 }

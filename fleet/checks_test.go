@@ -228,6 +228,39 @@ func TestInvalidVM(t *testing.T) {
 	}
 }
 
+// TestFieldsOfPresetsDoNotSelect has conditions that read what another preset gives.
+func TestFieldsOfPresetsDoNotSelect(t *testing.T) {
+	const path = "object.spec.template.spec."
+	for condition, want := range map[string]bool{
+		path + "hostname == 'x'":                     true,
+		path + "?hostname.orValue('') == 'x'":        true,
+		path + "?hostname.orValue('') in ['x', 'y']": true,
+		"has(" + path + "domain.cpu)":                true,
+		path + "hostname == 'y'":                     false,
+		path + "?hostname.orValue('x') == 'x'":       false, // VMs without the field match
+		"!has(" + path + "hostname)":                 false,
+		path + "?subdomain.orValue('') == 'x'":       false,
+	} {
+		all, _, _ := compiled(t, fmt.Sprintf(`kind: ClusterVirtualMachinePreset
+metadata: {name: gives}
+spec: {match: {labels: {matchLabels: {a: b}}}, defaults: {spec: {template: {spec: {hostname: x, domain: {cpu: {cores: 2}}}}}}}
+---
+kind: ClusterVirtualMachinePreset
+metadata: {name: reads}
+spec: {match: {conditions: [{name: c, expression: %q}]}, defaults: {spec: {template: {spec: {nodeSelector: {c: d}}}}}}
+---
+kind: ClusterVirtualMachinePreset
+metadata: {name: requires}
+spec: {match: {conditions: [{name: c, expression: "%sdomain.cpu.sockets == 2"}]}, defaults: {spec: {template: {spec: {domain: {cpu: {sockets: 2}}}}}}}
+`, condition, path))
+		found, _ := fleet.Analyze(t.Context(), all, settings)
+		got := slices.ContainsFunc(found, func(f fleet.Finding) bool { return f.ID == "VW206" })
+		if got != want {
+			t.Errorf("%s: VW206 is %t: %v", condition, got, found)
+		}
+	}
+}
+
 // TestManyPairs ends the analysis early, without unconfirmed findings.
 func TestManyPairs(t *testing.T) {
 	var text []string

@@ -10,8 +10,10 @@ import (
 	"k8s.io/apimachinery/pkg/selection"
 
 	"github.com/virtwright/virtwright/presets"
+	"github.com/virtwright/virtwright/presets/condition"
 	"github.com/virtwright/virtwright/presets/provenance"
 	"github.com/virtwright/virtwright/presets/spelling"
+	"github.com/virtwright/virtwright/presets/tree"
 )
 
 // minUses is how many presets use a name before another name can be a misspelling of it.
@@ -176,10 +178,35 @@ func (r requirement) selected() []string {
 	return slices.Compact(out)
 }
 
-// selectedPresetLabels reports selectors that require a label which another preset sets.
-func (a *analysis) selectedPresetLabels() {
+// selectedPresetValues reports selectors that require a label which another preset sets, and
+// conditions that require such a field.
+func (a *analysis) selectedPresetValues() {
 	for _, m := range a.members {
 		a.notePresetLabels(m.Name(), m, provenance.Of("spec", "match", "labels", "matchLabels"), m.vms)
+		for _, d := range m.demands {
+			a.notePresetFields(m, d)
+		}
+	}
+}
+
+// notePresetFields reports a field that a condition requires, and that another preset sets.
+func (a *analysis) notePresetFields(m *member, d condition.Demand) {
+	path := provenance.Of(d.Path[1:]...)
+	if d.Path[0] != "object" || d.MayBeAbsent {
+		return
+	}
+	for _, c := range a.under[path.String()] {
+		if !m.meets(c.member) || !c.part.gives() || c.requires(path) {
+			continue
+		}
+		isAllowed := func(v any) bool { return tree.Equal(v, c.Value) }
+		if len(d.Values) == 0 || c.path == path.String() && slices.ContainsFunc(d.Values, isAllowed) {
+			a.report(selectsPresetValue, m, Finding{
+				Field: fmt.Sprintf("spec.match.conditions[%d].expression", d.Condition), Other: c.Name(),
+				Message: fmt.Sprintf("preset %s sets %s, but fields that presets set do not select: only VMs whose author wrote the field match", c.Ref, path),
+			})
+			return
+		}
 	}
 }
 
@@ -189,7 +216,7 @@ func (a *analysis) notePresetLabels(of presets.PresetName, m *member, at provena
 		giver := a.giverOf(m, key, required[key])
 		switch {
 		case giver != nil:
-			a.reportOf(selectsPresetLabel, of, Finding{
+			a.reportOf(selectsPresetValue, of, Finding{
 				Field: at.Field(key).String(), Other: giver.Name(),
 				Message: fmt.Sprintf("preset %s sets label %s, but labels that presets set do not select: only VMs whose author wrote the label match", giver.Ref, key),
 			})

@@ -228,7 +228,7 @@ func (a *analysis) shadowedValues(m *member) {
 		if !p.gives() || p.IsKey {
 			continue
 		}
-		if p.Role == provenance.Default && m.requires(p) {
+		if p.Role == provenance.Default && m.requires(p.Path) {
 			a.report(Shadowed, m, Finding{Field: p.Field, Message: "the default never acts: the conditions select only VMs whose author sets this field"})
 			continue
 		}
@@ -256,9 +256,9 @@ func (a *analysis) overridden(c claim) (claim, bool) {
 }
 
 // requires reports whether the conditions match only VMs whose author sets a field.
-func (m *member) requires(p *part) bool {
+func (m *member) requires(p provenance.Path) bool {
 	path := []string{"object"}
-	for _, s := range p.Path {
+	for _, s := range p {
 		if s.Kind != provenance.Field {
 			return false
 		}

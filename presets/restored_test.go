@@ -1,6 +1,7 @@
 package presets_test
 
 import (
+	"slices"
 	"strings"
 	"testing"
 
@@ -202,5 +203,9 @@ func (c restoredCase) run(t *testing.T) {
 
 // named returns the presets that a VM or its template names.
 func named(out *presets.Result) string {
-	return strings.Join(presets.NamedPresets(presets.VirtualMachine, out.Object()), ",")
+	var refs []string
+	for _, n := range presets.NamedPresets(presets.VirtualMachine, out.Object()) {
+		refs = append(refs, n.Ref)
+	}
+	return strings.Join(slices.Compact(refs), ",")
 }

@@ -98,20 +98,32 @@ func (s presetSelection) excludes(ref string) (all bool, paths []provenance.Path
 
 func (s presetSelection) names(ref string) bool { return slices.Contains(s.named, ref) }
 
-// NamedPresets lists the presets that an object or its template names. Naming requires permission
-// to use the preset, even if it acts without a name: it may change, and the name stays.
-func NamedPresets(kind Kind, object map[string]any) []string {
-	places := []provenance.Path{vmAnnotations}
-	if kind == VirtualMachine {
-		places = append(places, vmschema.TemplateAnnotations)
+// A NamedPreset is a preset that an annotation names.
+type NamedPreset struct {
+	Ref string
+	// InTemplate says that it is an annotation of the template of a VM, which acts on instances.
+	InTemplate bool
+}
+
+// Field returns the annotation of an object at root.
+func (n NamedPreset) Field(root *field.Path) *field.Path {
+	if n.InTemplate {
+		root = root.Child("spec", "template")
 	}
-	var out []string
-	for _, at := range places {
-		for _, ref := range parseSelection(tree.AsObject(vmschema.Value(object, at))).named {
-			if !slices.Contains(out, ref) {
-				out = append(out, ref)
-			}
-		}
+	return root.Child("metadata", "annotations").Key(v1alpha1.AnnotationPresets)
+}
+
+// NamedPresets lists the presets that an object and its template name. Naming requires permission
+// to use the preset, even if it acts without a name: it may change, and the name stays.
+func NamedPresets(kind Kind, object map[string]any) (out []NamedPreset) {
+	for _, ref := range parseSelection(tree.AsObject(vmschema.Value(object, vmAnnotations))).named {
+		out = append(out, NamedPreset{Ref: ref})
+	}
+	if kind != VirtualMachine {
+		return out
+	}
+	for _, ref := range parseSelection(tree.AsObject(vmschema.Value(object, vmschema.TemplateAnnotations))).named {
+		out = append(out, NamedPreset{ref, true})
 	}
 	return out
 }

@@ -172,7 +172,8 @@ func (e *expander) checkUse(ctx context.Context, namespace string, vm map[string
 	if !ok {
 		return apierrors.NewUnauthorized("the caller is not authenticated")
 	}
-	for _, ref := range presets.NamedPresets(presets.VirtualMachine, vm) {
+	for _, named := range presets.NamedPresets(presets.VirtualMachine, vm) {
+		ref := named.Ref
 		what := authorizer.AttributesRecord{
 			User: user, Verb: "use", ResourceRequest: true, Namespace: namespace, Name: ref,
 			APIGroup: v1alpha1.GroupName, APIVersion: v1alpha1.GroupVersion.Version, Resource: v1alpha1.ResourceVirtualMachinePresets,

@@ -97,37 +97,24 @@ func (c copies) Handle(ctx context.Context, req Request) Response {
 
 // named rejects presets that a template names and that the user may not use.
 func (c copies) named(ctx context.Context, req Request, now, old copied) (field.ErrorList, error) {
-	before, snapshot := old.named(), c.Snapshots.Snapshot()
-	switch {
-	case c.Authorizer == nil || len(now.named()) == 0:
+	n := naming{root: now.root(), now: now.named(), before: old.named()}
+	if c.Authorizer == nil || len(n.now) == 0 {
 		return nil, nil
-	case snapshot == nil:
+	}
+	snapshot := c.Snapshots.Snapshot()
+	if snapshot == nil {
 		return nil, errors.New("presets are not loaded yet")
-	case now.reapply() != old.reapply():
-		before = nil // a reapply asks again
 	}
-	at := field.NewPath("spec", "template", "metadata", "annotations")
-	if now.Spec.VirtualMachineTemplate != nil {
-		at = field.NewPath("spec", "virtualMachineTemplate", "metadata", "annotations")
+	n.usesAnew = func(string) bool { return now.reapply() != old.reapply() }
+	return n.check(ctx, c.Authorizer, snapshot, req)
+}
+
+// root is the field of the template.
+func (c copied) root() *field.Path {
+	if c.Spec.VirtualMachineTemplate != nil {
+		return field.NewPath("spec", "virtualMachineTemplate")
 	}
-	var problems field.ErrorList
-	for _, ref := range now.named() {
-		if slices.Contains(before, ref) {
-			continue
-		}
-		if _, exists := snapshot.Lookup(req.Namespace, ref); !exists {
-			problems = append(problems, field.NotFound(at.Key(v1alpha1.AnnotationPresets), ref))
-			continue
-		}
-		problem, err := mayUse(ctx, c.Authorizer, req, ref, at.Key(v1alpha1.AnnotationPresets))
-		if err != nil {
-			return nil, err
-		}
-		if problem != nil {
-			problems = append(problems, problem)
-		}
-	}
-	return problems, nil
+	return field.NewPath("spec", "template")
 }
 
 // reapply returns the annotation that asks for a reapply.
@@ -138,7 +125,7 @@ func (c copied) reapply() any {
 	return annotation(c.Spec.Template, v1alpha1.AnnotationReapply)
 }
 
-func (c copied) named() []string {
+func (c copied) named() []presets.NamedPreset {
 	if c.Spec.VirtualMachineTemplate != nil {
 		return presets.NamedPresets(presets.VirtualMachine, c.Spec.VirtualMachineTemplate)
 	}

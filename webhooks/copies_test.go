@@ -32,7 +32,7 @@ func TestCopiesNameWhatTheirAuthorMayUse(t *testing.T) {
 	}{
 		"a pool by a user without rights":     {"bob", "VirtualMachinePool", "", pool(named), []string{"spec.virtualMachineTemplate.metadata.annotations[virtwright.dev/presets]"}},
 		"a pool by a user with rights":        {"jane", "VirtualMachinePool", "", pool(named), nil},
-		"a preset of the template's template": {"bob", "VirtualMachinePool", "", pool("spec: {template: {" + named + "}}"), []string{"spec.virtualMachineTemplate.metadata.annotations[virtwright.dev/presets]"}},
+		"a preset of the template's template": {"bob", "VirtualMachinePool", "", pool("spec: {template: {" + named + "}}"), []string{"spec.virtualMachineTemplate.spec.template.metadata.annotations[virtwright.dev/presets]"}},
 		"a pool that named it before":         {"bob", "VirtualMachinePool", pool(named), pool(named + ", spec: {}"), nil},
 		"a replica set":                       {"bob", "VirtualMachineInstanceReplicaSet", "", "{spec: {template: {" + named + "}}}", []string{"spec.template.metadata.annotations[virtwright.dev/presets]"}},
 		"a preset that does not exist":        {"jane", "VirtualMachinePool", "", pool("metadata: {annotations: {virtwright.dev/presets: gone}}"), []string{"spec.virtualMachineTemplate.metadata.annotations[virtwright.dev/presets]"}},

@@ -6,7 +6,6 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
-	"slices"
 	"strings"
 
 	admissionv1 "k8s.io/api/admission/v1"
@@ -15,7 +14,6 @@ import (
 	"k8s.io/apimachinery/pkg/util/validation/field"
 	kjson "sigs.k8s.io/json"
 
-	sspv1alpha1 "github.com/virtwright/virtwright/api/ssp/v1alpha1"
 	"github.com/virtwright/virtwright/api/v1alpha1"
 	"github.com/virtwright/virtwright/presets"
 	"github.com/virtwright/virtwright/validation"
@@ -350,49 +348,4 @@ func digest(m *validation.ExpandedVM) names.Identity {
 		return names.OfVirtualMachine(m.VM)
 	}
 	return names.OfVirtualMachineInstance(m.VMI)
-}
-
-// checkNamedPresets rejects presets that the author names but that do not exist or that the author
-// may not use. What a controller names for an object that it owns, its author was asked for.
-func (c *candidate) checkNamedPresets(ctx context.Context) error {
-	snapshot := c.Snapshots.Snapshot()
-	if c.Authorizer == nil || c.trusted || snapshot == nil || c.controller && isCopy(c.object) {
-		return nil
-	}
-	before := presets.NamedPresets(c.Kind, c.old)
-	reapplied := slices.ContainsFunc([]string{v1alpha1.AnnotationReapply, v1alpha1.AnnotationRolledOut}, func(key string) bool {
-		return annotation(c.old, key) != annotation(c.object, key)
-	})
-	at := field.NewPath("metadata", "annotations").Key(v1alpha1.AnnotationPresets)
-	for _, ref := range presets.NamedPresets(c.Kind, c.object) {
-		named := slices.Contains(before, ref)
-		if named && !reapplied {
-			continue
-		}
-		if _, exists := snapshot.Lookup(c.req.Namespace, ref); !exists {
-			if !named {
-				c.problems = append(c.problems, field.NotFound(at, ref))
-			}
-			continue
-		}
-		problem, err := mayUse(ctx, c.Authorizer, c.req, ref, at)
-		if err != nil {
-			return err
-		}
-		if problem != nil {
-			c.problems = append(c.problems, problem)
-		}
-	}
-	return nil
-}
-
-// mayUse returns a problem if the requesting user may not use a preset that is named at a field.
-func mayUse(ctx context.Context, a authorizer, req Request, ref string, at *field.Path) (*field.Error, error) {
-	action := presetAction(verbUse, req.Namespace, ref)
-	may, err := a.Allowed(ctx, req.UserInfo, action)
-	if may || err != nil {
-		return nil, err
-	}
-	return field.Forbidden(at, fmt.Sprintf("user %s may not use preset %s: requires permission to %s",
-		req.UserInfo.Username, ref, sspv1alpha1.Permission{Attributes: action})), nil
 }

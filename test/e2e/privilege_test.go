@@ -12,6 +12,7 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/client-go/dynamic"
 	"k8s.io/client-go/rest"
+	"sigs.k8s.io/yaml"
 )
 
 const roles = root + "/charts/virtwright/files/roles"
@@ -205,5 +206,37 @@ domain: {devices: {}, cpu: {cores: 2}}}}`)).To(Succeed())
 			Expect(tryAs("editor", form)).To(Succeed(), name)
 		}
 		Expect(at(s.get(virtualMachine, "a"), "spec.template.spec.volumes[c].cloudInitNoCloud.userData")).To(Equal("x"))
+	})
+
+	It("that VMs name require the verb use again, for more than they had", func() {
+		p := s.preset(aPreset("secrets", "{match: {explicit: true}, defaults: {spec: {template: {spec: {hostname: first, subdomain: first}}}}}"))
+		const named = "annotations: {virtwright.dev/presets: secrets}"
+		s.create(vm("on-template", "spec: {template: {metadata: {"+named+"}, spec: {domain: {memory: {guest: 1Gi}}}}}"))
+		for _, name := range []string{"excluding", "emptying"} {
+			s.create("{apiVersion: kubevirt.io/v1, kind: VirtualMachine, metadata: {name: " + name + ", " + named + "}, spec: {template: {spec: {domain: {memory: {guest: 1Gi}}}}}}")
+		}
+		s.edit(p, "spec: {defaults: {spec: {template: {spec: {hostname: second}}}}}")
+		change := func(name, merge string) error {
+			raw, err := yaml.YAMLToJSON([]byte(merge))
+			Expect(err).NotTo(HaveOccurred())
+			_, err = s.as(as("editor"), virtualMachine).Patch(here.ctx, name, types.MergePatchType, raw, metav1.PatchOptions{})
+			return err
+		}
+		rejected := MatchError(ContainSubstring("may not use preset secrets: requires permission to use virtualmachinepresets.virtwright.dev secrets"))
+		By("naming on a VM what its template names")
+		Expect(change("on-template", "metadata: {"+named+"}")).To(rejected)
+		By("ending an exclusion")
+		Expect(change("excluding", "metadata: {annotations: {virtwright.dev/exclude: secrets}}")).To(Succeed())
+		Expect(at(s.get(virtualMachine, "excluding"), "spec.template.spec.hostname")).To(BeNil())
+		Expect(change("excluding", "metadata: {annotations: {virtwright.dev/exclude: null}}")).To(rejected)
+		By("emptying a field, so that the changed preset fills it")
+		Expect(change("emptying", "metadata: {labels: {a: b}}")).To(Succeed())
+		Expect(change("emptying", "spec: {template: {spec: {hostname: mine}}}")).To(Succeed())
+		Expect(change("emptying", "spec: {template: {spec: {hostname: null}}}")).To(rejected)
+		s.bind("editor", "virtwright-preset-use")
+		Expect(change("on-template", "metadata: {"+named+"}")).To(Succeed())
+		Expect(change("excluding", "metadata: {annotations: {virtwright.dev/exclude: null}}")).To(Succeed())
+		Expect(change("emptying", "spec: {template: {spec: {hostname: null}}}")).To(Succeed())
+		Expect(at(s.get(virtualMachine, "emptying"), "spec.template.spec.hostname")).To(Equal("second"))
 	})
 })

@@ -1,0 +1,102 @@
+package webhooks
+
+import (
+	"context"
+	"fmt"
+	"slices"
+
+	"k8s.io/apimachinery/pkg/util/validation/field"
+
+	sspv1alpha1 "github.com/virtwright/virtwright/api/ssp/v1alpha1"
+	"github.com/virtwright/virtwright/api/v1alpha1"
+	"github.com/virtwright/virtwright/presets"
+	"github.com/virtwright/virtwright/presets/provenance"
+)
+
+// checkNamedPresets rejects presets that the author names but that do not exist or that the author
+// may not use. What a controller names for an object that it owns, its author was asked for.
+func (c *candidate) checkNamedPresets(ctx context.Context) error {
+	snapshot := c.Snapshots.Snapshot()
+	if c.Authorizer == nil || c.trusted || snapshot == nil || c.controller && isCopy(c.object) {
+		return nil
+	}
+	n := naming{now: presets.NamedPresets(c.Kind, c.object), before: presets.NamedPresets(c.Kind, c.old)}
+	if len(n.now) == 0 {
+		return nil
+	}
+	reapplied := slices.ContainsFunc([]string{v1alpha1.AnnotationReapply, v1alpha1.AnnotationRolledOut}, func(key string) bool {
+		return annotation(c.old, key) != annotation(c.object, key)
+	})
+	gives := givesAnew(c.old, c.object)
+	n.usesAnew = func(ref string) bool { return reapplied || gives(ref) }
+	problems, err := n.check(ctx, c.Authorizer, snapshot, c.req)
+	c.problems = append(c.problems, problems...)
+	return err
+}
+
+// givesAnew reports whether a preset gives an object values that the object did not have before:
+// the values of another revision, or any after its exclusion has ended.
+func givesAnew(old, object map[string]any) func(ref string) bool {
+	had, has := recordedSources(old), recordedSources(object)
+	return func(ref string) bool {
+		return slices.ContainsFunc(has, func(s provenance.Source) bool {
+			return s.Preset == ref && !s.Role.IsRule() && !slices.ContainsFunc(had, func(o provenance.Source) bool {
+				return o.Preset == ref && o.Role == s.Role && o.Hash == s.Hash
+			})
+		})
+	}
+}
+
+// recordedSources returns the sources in the record of an object; nil for a record that cannot be
+// read, which admission rejects or replaces.
+func recordedSources(object map[string]any) []provenance.Source {
+	text, _ := annotation(object, v1alpha1.AnnotationProvenance).(string)
+	record, err := provenance.DecodeSources(text)
+	if err != nil {
+		return nil
+	}
+	return record.Sources
+}
+
+// A naming is what annotations of an object name, and named before.
+type naming struct {
+	root        *field.Path // of the object
+	now, before []presets.NamedPreset
+	// usesAnew reports whether a preset that was named before requires the permission again.
+	usesAnew func(ref string) bool
+}
+
+// check returns a problem for each preset that does not exist, or that the user may not use.
+func (n naming) check(ctx context.Context, a authorizer, snapshot *presets.Snapshot, req Request) (problems field.ErrorList, err error) {
+	for _, named := range n.now {
+		isNew := !slices.Contains(n.before, named)
+		if !isNew && !n.usesAnew(named.Ref) {
+			continue
+		}
+		if _, exists := snapshot.Lookup(req.Namespace, named.Ref); !exists {
+			if isNew {
+				problems = append(problems, field.NotFound(named.Field(n.root), named.Ref))
+			}
+			continue
+		}
+		problem, err := mayUse(ctx, a, req, named.Ref, named.Field(n.root))
+		if err != nil {
+			return nil, err
+		}
+		if problem != nil {
+			problems = append(problems, problem)
+		}
+	}
+	return problems, nil
+}
+
+// mayUse returns a problem if the requesting user may not use a preset that is named at a field.
+func mayUse(ctx context.Context, a authorizer, req Request, ref string, at *field.Path) (*field.Error, error) {
+	action := presetAction(verbUse, req.Namespace, ref)
+	may, err := a.Allowed(ctx, req.UserInfo, action)
+	if may || err != nil {
+		return nil, err
+	}
+	return field.Forbidden(at, fmt.Sprintf("user %s may not use preset %s: requires permission to %s",
+		req.UserInfo.Username, ref, sspv1alpha1.Permission{Attributes: action})), nil
+}
