@@ -16,6 +16,7 @@ import (
 	sspv1alpha1 "github.com/virtwright/virtwright/api/ssp/v1alpha1"
 	"github.com/virtwright/virtwright/api/v1alpha1"
 	"github.com/virtwright/virtwright/presets"
+	"github.com/virtwright/virtwright/presets/tree"
 	"github.com/virtwright/virtwright/validation"
 	"github.com/virtwright/virtwright/validation/protection"
 )
@@ -37,6 +38,9 @@ func (m *Mutator) recordRequester(req Request) []jsonpatch.Operation {
 		}
 	}
 	want := requesterRecord(m.Guard, req.UserInfo, object, old)
+	if old != nil && isEditOfAnother(m.Guard, req.UserInfo, want, object, old) {
+		want = ""
+	}
 	path := annotationPointer(v1alpha1.AnnotationTemplateRequester)
 	switch have := annotation(object, v1alpha1.AnnotationTemplateRequester); {
 	case have == nil && want == "", have == want:
@@ -46,6 +50,26 @@ func (m *Mutator) recordRequester(req Request) []jsonpatch.Operation {
 	default:
 		return []jsonpatch.Operation{jsonpatch.NewOperation("add", path, want)}
 	}
+}
+
+// isEditOfAnother reports whether a user changes a VM for which another one has asked for a
+// template. A template that is made from now on would show what this user writes.
+func isEditOfAnother(guard protection.Guard, user authenticationv1.UserInfo, text string, object, old map[string]any) bool {
+	record, err := sspv1alpha1.ParseRequesterRecord(text)
+	if err != nil || record.Username == user.Username || guard.Controls(user.Username) {
+		return false
+	}
+	return !tree.Equal(written(object), written(old))
+}
+
+// written returns the part of a VM that its users write.
+func written(object map[string]any) map[string]any {
+	labels, _, _ := unstructured.NestedFieldNoCopy(object, "metadata", "labels")
+	annotations, _, _ := unstructured.NestedMap(object, "metadata", "annotations")
+	for _, key := range []string{v1alpha1.AnnotationTemplateRequester, v1alpha1.AnnotationProvenance} {
+		delete(annotations, key)
+	}
+	return map[string]any{"spec": object["spec"], "labels": labels, "annotations": annotations}
 }
 
 // annotation returns an annotation of a decoded object; nil if it has none.

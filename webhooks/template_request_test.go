@@ -158,19 +158,22 @@ func TestRequesterRecord(t *testing.T) {
 		return text + "}}, spec: {template: {spec: {domain: {}}}}}"
 	}
 	for name, c := range map[string]struct{ user, old, now, want string }{
-		"asked on creation":          {author, "", object("golden", ""), stamp(author, "")},
-		"forged on creation":         {author, "", object("golden", stamp("boss", "")), stamp(author, "")},
-		"forged without asking":      {author, "", object("", stamp("boss", "")), ""},
-		"asked":                      {author, object("", ""), object("golden", ""), stamp(author, "u1")},
-		"asked again":                {author, object("golden", stamp("joe", "u1")), object("silver", stamp("joe", "u1")), strings.Replace(stamp(author, "u1"), "golden", "silver", 1)},
-		"asked before":               {author, object("golden", stamp("joe", "u1")), object("golden", stamp("joe", "u1")), stamp("joe", "u1")},
-		"asked before, and left out": {author, object("golden", stamp("joe", "u1")), object("golden", ""), stamp("joe", "u1")},
-		"asked before, and forged":   {author, object("golden", stamp("joe", "u1")), object("golden", stamp("boss", "u1")), stamp("joe", "u1")},
-		"not asked, and forged":      {author, object("golden", ""), object("golden", stamp("boss", "u1")), ""},
-		"no more":                    {author, object("golden", stamp("joe", "u1")), object("", stamp("joe", "u1")), ""},
-		"copied by a controller":     {controller, "", object("golden", stamp("joe", "u0")), ""},
-		"forged through a pool":      {controller, object("golden", ""), object("golden", stamp("boss", "u1")), ""},
-		"pending in a pool":          {controller, object("golden", stamp("joe", "u1")), object("golden", ""), stamp("joe", "u1")},
+		"asked on creation":            {author, "", object("golden", ""), stamp(author, "")},
+		"forged on creation":           {author, "", object("golden", stamp("boss", "")), stamp(author, "")},
+		"forged without asking":        {author, "", object("", stamp("boss", "")), ""},
+		"asked":                        {author, object("", ""), object("golden", ""), stamp(author, "u1")},
+		"asked again":                  {author, object("golden", stamp("joe", "u1")), object("silver", stamp("joe", "u1")), strings.Replace(stamp(author, "u1"), "golden", "silver", 1)},
+		"asked before":                 {author, object("golden", stamp("joe", "u1")), object("golden", stamp("joe", "u1")), stamp("joe", "u1")},
+		"asked before, and left out":   {author, object("golden", stamp("joe", "u1")), object("golden", ""), stamp("joe", "u1")},
+		"asked before, and forged":     {author, object("golden", stamp("joe", "u1")), object("golden", stamp("boss", "u1")), stamp("joe", "u1")},
+		"not asked, and forged":        {author, object("golden", ""), object("golden", stamp("boss", "u1")), ""},
+		"asked by another, and edited": {author, object("golden", stamp("joe", "u1")), strings.Replace(object("golden", stamp("joe", "u1")), "domain: {}", "domain: {cpu: {cores: 2}}", 1), ""},
+		"asked before, and edited":     {author, object("golden", stamp(author, "u1")), strings.Replace(object("golden", stamp(author, "u1")), "domain: {}", "domain: {cpu: {cores: 2}}", 1), stamp(author, "u1")},
+		"edited by a controller":       {controller, object("golden", stamp("joe", "u1")), strings.Replace(object("golden", stamp("joe", "u1")), "domain: {}", "domain: {cpu: {cores: 2}}", 1), stamp("joe", "u1")},
+		"no more":                      {author, object("golden", stamp("joe", "u1")), object("", stamp("joe", "u1")), ""},
+		"copied by a controller":       {controller, "", object("golden", stamp("joe", "u0")), ""},
+		"forged through a pool":        {controller, object("golden", ""), object("golden", stamp("boss", "u1")), ""},
+		"pending in a pool":            {controller, object("golden", stamp("joe", "u1")), object("golden", ""), stamp("joe", "u1")},
 	} {
 		t.Run(name, func(t *testing.T) {
 			req := creates("VirtualMachine", "lab", c.now)

@@ -162,7 +162,12 @@ var _ = Describe("Who may have a template made", Ordered, func() {
 		Expect(requests.Items).To(HaveLen(1))
 		Expect(at(&requests.Items[0], "spec.requester.username")).To(Equal("joe"))
 		s.patch("vm-ephemeral", `{"spec":{"template":{"spec":{"terminationGracePeriodSeconds":7}}}}`)
-		Expect(s.get(virtualMachine, "vm-ephemeral").GetAnnotations()).To(HaveKeyWithValue("virtwright.dev/template-requester", stamp))
+		Expect(s.get(virtualMachine, "vm-ephemeral").GetAnnotations()).NotTo(HaveKey("virtwright.dev/template-requester"))
+		By("and never again, as another user has changed the VM")
+		Expect(s.of(templateOrder).Delete(here.ctx, requests.Items[0].GetName(), metav1.DeleteOptions{})).To(Succeed())
+		Expect(s.of("Template").Delete(here.ctx, "golden", metav1.DeleteOptions{})).To(Succeed())
+		s.patch("vm-ephemeral", `{"spec":{"template":{"spec":{"terminationGracePeriodSeconds":8}}}}`)
+		noTemplate("golden")
 	})
 
 	It("is not who forges the stamp of the annotation", func() {

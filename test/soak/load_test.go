@@ -112,8 +112,8 @@ type demand string
 const (
 	stopped demand = "Stopped"
 	started demand = "Starting" // also if there was nothing to stop yet
-	// either follows a request without an answer, and a conflict when it was sent again: the machine
-	// was stopped the first time, or there was nothing to stop yet.
+	// either follows a request without an answer, and a conflict when it was sent again: the
+	// machine was stopped the first time, or there was nothing to stop yet.
 	either demand = "Stopped or Starting"
 )
 
