@@ -13,6 +13,7 @@ import (
 	"k8s.io/apimachinery/pkg/util/duration"
 	"sigs.k8s.io/yaml"
 
+	"github.com/virtwright/virtwright/api/v1alpha1"
 	"github.com/virtwright/virtwright/simulate"
 )
 
@@ -59,10 +60,11 @@ func newExceptions(shown string, s streams) *cobra.Command {
 }
 
 func (o *exceptionsCommand) checkProposal(c *cobra.Command) error {
-	o.filesOnly, o.presetsOnly = !o.propose, !o.propose
+	o.filesOnly, o.presetsOnly, o.presetsOptional = !o.propose, !o.propose, !o.propose
 	o.forceLive = o.forceLive || o.propose && c.Flags().Changed("namespace")
 	switch {
 	case !o.propose:
+		o.required = []string{v1alpha1.ResourcePresetExceptions}
 		return nil
 	case len(o.files) == 0 && o.kustomize == "":
 		return errors.New("-f is required: name files or folders with the presets to be enforced")

@@ -71,6 +71,7 @@ func newExplain(shown string, s streams) *cobra.Command {
 		},
 		RunE: func(c *cobra.Command, args []string) error {
 			names, path := splitPath(args)
+			o.presetsOptional = len(o.files) == 0 && o.kustomize == "" && !o.reapply // records name them
 			if err := o.check(c, names, outputs...); err != nil {
 				return err
 			}

@@ -227,6 +227,19 @@ func (g *ground) readRights(t *testing.T) {
 	}
 	says(t, got.err, `User "mallory" cannot get resource "virtualmachines" in API group "kubevirt.io" in the namespace "shop"`,
 		`User "mallory" cannot list resource "clustervirtualmachinepresets" in API group "virtwright.dev" at the cluster scope`)
+	says(t, call(t, "", "exceptions", "-n", "shop", "--kubeconfig", path).err, `Error: cannot list presetexceptions: `)
+	// The permission to read cluster presets may be missing.
+	g.kubectl("", "create", "role", "local", "-n", "shop", "--verb=get,list",
+		"--resource=virtualmachines.kubevirt.io,virtualmachineinstances.kubevirt.io,virtualmachinepresets.virtwright.dev,presetexceptions.virtwright.dev")
+	g.kubectl("", "create", "rolebinding", "local", "-n", "shop", "--role=local", "--user=mallory")
+	const unknown = "Note: the existing presets for VMs are unknown: cannot list clustervirtualmachinepresets: "
+	got = call(t, "", "explain", "vm/web", "-n", "shop", "--kubeconfig", path).fine(t)
+	says(t, got.err, unknown)
+	says(t, got.out, "metadata.labels.app     web              user")
+	says(t, call(t, "", "exceptions", "-n", "shop", "--kubeconfig", path).fine(t).err, unknown, "no PresetException in namespace shop")
+	says(t, call(t, "", "lint", "-n", "shop", "--kubeconfig", path).err, "ask for a ClusterRoleBinding to the ClusterRole virtwright-presets-view")
+	says(t, call(t, "", "reapply", "--preset", "cluster/absent", "-n", "shop", "--kubeconfig", path).err, "Error: cannot list clustervirtualmachinepresets: ")
+	says(t, call(t, "", "import", "-n", "shop", "--kubeconfig", path).err, "Error: no VirtualMachineInstancePreset, instancetype, preference or mutating policy")
 	// The permission to read namespaces may be missing.
 	g.kubectl("", "create", "clusterrole", "reader", "--verb=get,list",
 		"--resource=virtualmachines.kubevirt.io,virtualmachineinstances.kubevirt.io,virtualmachineinstancepresets.kubevirt.io,virtualmachinepresets.virtwright.dev,clustervirtualmachinepresets.virtwright.dev")

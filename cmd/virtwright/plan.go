@@ -12,6 +12,7 @@ import (
 	"github.com/spf13/cobra"
 	"k8s.io/apimachinery/pkg/labels"
 
+	"github.com/virtwright/virtwright/api/v1alpha1"
 	"github.com/virtwright/virtwright/cmd/virtwright/internal/kustomize"
 	"github.com/virtwright/virtwright/simulate"
 	"github.com/virtwright/virtwright/simulate/manifest"
@@ -120,6 +121,9 @@ var (
 )
 
 func (o *planCommand) run(ctx context.Context, s streams) error {
+	if o.output == "rollout" { // must not propose a second rollout of a preset
+		o.required = []string{v1alpha1.ResourcePresetRollouts}
+	}
 	x, err := o.comparison(ctx, s)
 	if err != nil {
 		return badInput(err)

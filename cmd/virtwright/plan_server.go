@@ -155,7 +155,7 @@ func checkVM(ctx context.Context, client dynamic.Interface, c simulate.Compared)
 	switch {
 	case err == nil, apierrors.IsConflict(err):
 		return nil, nil // a concurrent change is validated when the plan is applied
-	case isRejection(err):
+	case isRejection(err) && !lacksRight(err):
 		return err, nil
 	}
 	return nil, fmt.Errorf("cannot validate %s by a dry run of the API server: %w", c.VM, err)

@@ -179,8 +179,9 @@ func (r *reapplyCommand) addMatched(ctx context.Context, config *rest.Config, ho
 		All: r.everywhere, Namespace: namespace, Selector: r.selector, VMs: true, OnlyVMs: true, ContextOnly: true, Addon: mode == modeAddon,
 	})
 	note(s, notes)
-	if apierrors.IsForbidden(err) {
-		note(s, []string{"only VMs with values of preset " + r.preset + " are selected, because reading presets is forbidden: " + err.Error()})
+	if apierrors.IsForbidden(err) && len(holding) > 0 {
+		why := strings.ReplaceAll(err.Error(), "\n", "; ")
+		note(s, []string{"only VMs with values of preset " + r.preset + " are selected, because reading presets is forbidden: " + why})
 		return holding, nil
 	}
 	if err != nil {

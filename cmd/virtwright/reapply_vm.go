@@ -141,8 +141,12 @@ var errNotReapplied = errors.New("some VMs were not reapplied")
 // rejectsReapply reports whether the cluster rejected a reapply. A missing permission or a missing
 // VM is a failure instead.
 func rejectsReapply(err error) bool {
-	lacksRight := apierrors.IsForbidden(err) && strings.Contains(err.Error(), " cannot ") && strings.Contains(err.Error(), " resource ")
-	return isRejection(err) && !apierrors.IsNotFound(err) && !lacksRight
+	return isRejection(err) && !apierrors.IsNotFound(err) && !lacksRight(err)
+}
+
+// lacksRight reports whether an API server's authorizer rejected a request, and not admission.
+func lacksRight(err error) bool {
+	return apierrors.IsForbidden(err) && strings.Contains(err.Error(), " cannot ") && strings.Contains(err.Error(), " resource ")
 }
 
 func (r *reapplyCommand) one(ctx context.Context, client dynamic.ResourceInterface, vm types.NamespacedName) reapplied {

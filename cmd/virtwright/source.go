@@ -68,6 +68,9 @@ type needs struct {
 	allowMissing bool // accept files that do not exist
 	keepText     bool // keep the text of objects of files
 	partial      bool // continue with the other objects if some cannot be read
+	// required and presetsOptional are those of live.Query.
+	required        []string
+	presetsOptional bool
 	// maxInMemory is the number of VMs of files that are held in memory. If there are more,
 	// input.VMs streams them. 0 means no limit.
 	maxInMemory int
@@ -227,10 +230,11 @@ func (o *settings) query(names []live.Name, files simulate.Survey) live.Query {
 	fromFiles := len(o.files) > 0 || o.kustomize != ""
 	q := live.Query{
 		Names: names, Selector: o.selector, Addon: o.mode == modeAddon,
-		VMs:         o.withVMs || len(names) == 0 && o.readsVMs(fromFiles, files.VMs),
-		Policies:    !o.presetsOnly,
-		OnlyVMs:     o.withVMs,
-		Imports:     o.imports,
+		VMs:      o.withVMs || len(names) == 0 && o.readsVMs(fromFiles, files.VMs),
+		Policies: !o.presetsOnly,
+		OnlyVMs:  o.withVMs,
+		Imports:  o.imports,
+		Required: o.required, PresetsOptional: o.presetsOptional,
 		ContextOnly: len(names) > 0 || o.selector != "" || fromFiles,
 	}
 	if q.All = o.all; q.All {

@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"slices"
+	"strings"
 
 	"golang.org/x/sync/errgroup"
 	admissionregistrationv1 "k8s.io/api/admissionregistration/v1"
@@ -54,6 +55,10 @@ type Query struct {
 	Policies bool
 	// Addon is true if KubeVirt is installed.
 	Addon bool
+	// Required are resources that the user must be permitted to read, though others may lack the
+	// right. PresetsOptional is true if presets are not.
+	Required        []string
+	PresetsOptional bool
 }
 
 // A Cluster reads objects of one Kubernetes cluster.
@@ -83,7 +88,19 @@ func (c *Cluster) Read(ctx context.Context, q Query) (objects []manifest.Object,
 			requests = append(requests, request{kind: k, contextOnly: true})
 		}
 	}
-	return c.readAll(ctx, requests)
+	for i, r := range requests {
+		if slices.Contains(q.Required, r.Resource) {
+			requests[i].unread = ""
+		}
+	}
+	objects, notes, err = c.readAll(ctx, requests)
+	isUnread := func(note string) bool { return strings.HasPrefix(note, presetsUnread) }
+	if q.PresetsOptional && slices.ContainsFunc(notes, isUnread) { // the others alone would mislead
+		objects = slices.DeleteFunc(objects, func(o manifest.Object) bool {
+			return o.Kind == v1alpha1.KindVirtualMachinePreset || o.Kind == v1alpha1.KindClusterVirtualMachinePreset
+		})
+	}
+	return objects, notes, err
 }
 
 // rules returns the kinds of policies to read, and PresetRollouts except for an import.
@@ -112,11 +129,23 @@ func (c *Cluster) readAll(ctx context.Context, requests []request) (objects []ma
 	}
 	_ = group.Wait() // problems has the errors
 	for i, r := range requests {
+		if apierrors.IsForbidden(problems[i]) && !c.serves(r.GroupVersionResource) {
+			problems[i] = nil // API servers check permissions before they look for the resource
+		}
 		if r.unread != "" && apierrors.IsForbidden(problems[i]) {
 			notes, problems[i] = append(notes, r.unread+": "+problems[i].Error()), nil
 		}
 	}
 	return slices.Concat(found...), notes, errors.Join(problems...)
+}
+
+// serves reports whether the cluster serves a resource, as far as is known.
+func (c *Cluster) serves(resource schema.GroupVersionResource) bool {
+	if c.Mapper == nil {
+		return true
+	}
+	_, err := c.Mapper.KindFor(resource)
+	return !meta.IsNoMatchError(err)
 }
 
 func (q Query) requests() []request {
@@ -162,7 +191,7 @@ func (q Query) requests() []request {
 	return out
 }
 
-// presetsUnread is the note of import if the user may not read presets.
+// presetsUnread is the note if the user may not, and need not, read presets.
 const presetsUnread = "the existing presets for VMs are unknown"
 
 func optional(k kind, unread string) kind {
@@ -185,6 +214,9 @@ func (q Query) contextKinds() []kind {
 	}
 	if slices.ContainsFunc(q.Names, func(n Name) bool { return !n.kind.isVM() }) {
 		return out
+	}
+	if q.PresetsOptional {
+		return append([]kind{optional(local, presetsUnread), optional(wide, presetsUnread)}, out...)
 	}
 	return append([]kind{local, wide}, out...)
 }
@@ -221,6 +253,9 @@ func (c *Cluster) read(ctx context.Context, r request) ([]manifest.Object, error
 	})
 	if apierrors.IsNotFound(err) {
 		return nil, nil
+	}
+	if apierrors.IsForbidden(err) && r.Resource == wide.Resource {
+		return nil, fmt.Errorf("cannot list %s: %w: ask for a ClusterRoleBinding to the ClusterRole virtwright-presets-view", r.Resource, err)
 	}
 	if err != nil {
 		return nil, fmt.Errorf("cannot list %s: %w", r.Resource, err)
@@ -315,7 +350,7 @@ var (
 
 	// standalone kinds are applied only in clusters without KubeVirt.
 	standalone = []kind{
-		{GroupVersionResource: kubevirt.WithResource("virtualmachineinstancepresets"), namespaced: true},
+		{GroupVersionResource: kubevirt.WithResource("virtualmachineinstancepresets"), namespaced: true, unread: "VirtualMachineInstancePresets are unknown"},
 		{GroupVersionResource: v1alpha1.GroupVersion.WithResource("frontendprofiles"), unread: "FrontendProfiles are unknown"},
 		{GroupVersionResource: v1alpha1.GroupVersion.WithResource("backendprofiles"), unread: "BackendProfiles are unknown"},
 	}
