@@ -111,8 +111,5 @@ func (a *Authority) left() time.Duration {
 	return a.current.Load().certificate.Leaf.NotAfter.Sub(timeOf(a.Now))
 }
 
-// NeedLeaderElection returns false: every replica runs its Authority.
-func (*Authority) NeedLeaderElection() bool { return false }
-
 // Ready returns nil if there is a valid certificate.
 func (a *Authority) Ready() error { return a.valid(timeOf(a.Now)) }

@@ -37,9 +37,6 @@ type Inspector struct {
 	problems map[string]string // holds a message for each reason that was checked; "" if there is no problem
 }
 
-// NeedLeaderElection returns false: every replica checks itself.
-func (*Inspector) NeedLeaderElection() bool { return false }
-
 // Start checks until the context ends. The first checks are only logged, until all pass or
 // settlingTime is over.
 func (i *Inspector) Start(ctx context.Context) error {

@@ -33,9 +33,6 @@ type Provided struct {
 	problem atomic.Pointer[string]
 }
 
-// NeedLeaderElection returns false: every replica reads the Secret.
-func (*Provided) NeedLeaderElection() bool { return false }
-
 // Start reads the Secret until the context ends. An Inspector reports problems.
 func (p *Provided) Start(ctx context.Context) error {
 	poll(ctx, func(ctx context.Context) time.Duration {

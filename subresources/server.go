@@ -96,9 +96,6 @@ func (s *Server) RegisterMetrics(registry prometheus.Registerer) {
 	registry.MustRegister(s.guests.streams.rejected)
 }
 
-// NeedLeaderElection is false: every replica serves.
-func (*Server) NeedLeaderElection() bool { return false }
-
 // Ready returns nil once the server handles calls.
 func (s *Server) Ready() error {
 	switch proxy := s.proxy.Load(); {

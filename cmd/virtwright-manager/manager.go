@@ -133,15 +133,15 @@ func (p *process) watch(ctx context.Context) error {
 	if !p.awaitKinds(ctx) {
 		return nil // the process stops
 	}
-	if err := p.add("the preset cache", p.presets); err != nil {
+	if err := p.add("the preset cache", onEveryReplica(p.presets.Start)); err != nil {
 		return err
 	}
 	if p.profiles != nil {
-		if err := p.add("the profile cache", p.profiles); err != nil {
+		if err := p.add("the profile cache", onEveryReplica(p.profiles.Start)); err != nil {
 			return err
 		}
 	}
-	if err := p.add("the index of names", p.names); err != nil || !p.options.has(roleControllers) {
+	if err := p.add("the index of names", onEveryReplica(p.names.Start)); err != nil || !p.options.has(roleControllers) {
 		return err
 	}
 	return p.lead(ctx)

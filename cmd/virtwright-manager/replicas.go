@@ -34,7 +34,7 @@ func (p *process) observeReplicas() error {
 		return nil
 	}
 	p.replicas = &replicastatus.Replicas{Reader: p.manager.GetCache(), Live: p.live, Namespace: p.options.namespace, Clock: clock.RealClock{}}
-	return p.add("the observation of replicas", p.replicas)
+	return p.add("the observation of replicas", onEveryReplica(p.replicas.Start))
 }
 
 // report adds the report of this replica's state, and returns the wrapper of all handlers.
@@ -51,7 +51,7 @@ func (p *process) report(checks map[string]healthz.Checker) (func(http.Handler) 
 		Presets: p.presets.Generations, Draining: p.stop.isDraining, Check: func() error { return firstError(checks) },
 	}
 	checks["replica-status"] = func(*http.Request) error { return reporter.Ready() }
-	if err := p.add("the report of the replica's state", reporter); err != nil {
+	if err := p.add("the report of the replica's state", onEveryReplica(reporter.Start)); err != nil {
 		return nil, err
 	}
 	if os.Getenv(podName) != "" && p.options.deployment != "" {

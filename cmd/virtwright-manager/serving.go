@@ -60,10 +60,11 @@ func (p *process) serve(ctx context.Context, checks map[string]healthz.Checker) 
 	if !p.options.registerWebhooks {
 		return nil
 	}
-	return p.add("the registration of webhooks", &clients.Registrar{
+	registrar := &clients.Registrar{
 		Client: p.live, Registration: p.registration(guard), Bundle: p.authority.Bundle,
 		Ready: func() error { return firstError(checks) }, ServeV1Alpha2: p.options.serveV1alpha2,
-	})
+	}
+	return p.add("the registration of webhooks", onEveryReplica(registrar.Start))
 }
 
 func (p *process) guard() protection.Guard {
@@ -217,7 +218,7 @@ func (p *process) certify(ctx context.Context, checks map[string]healthz.Checker
 	checks["certificate"] = func(*http.Request) error { return p.authority.Ready() }
 	checks["trust"] = func(*http.Request) error { return inspector.Ready() }
 	for _, runnable := range []manager.Runnable{p.authority, inspector} {
-		if err := p.add(fmt.Sprintf("%T", runnable), runnable); err != nil {
+		if err := p.add(fmt.Sprintf("%T", runnable), onEveryReplica(runnable.Start)); err != nil {
 			return err
 		}
 	}

@@ -34,9 +34,6 @@ type Index struct {
 	ready atomic.Bool
 }
 
-// NeedLeaderElection returns false: every replica has an index.
-func (*Index) NeedLeaderElection() bool { return false }
-
 // Start fills the index and returns when it is complete.
 func (x *Index) Start(ctx context.Context) error {
 	err := x.Cache.IndexField(ctx, &partialobject.VirtualMachine{}, byDataVolume, func(object client.Object) []string {

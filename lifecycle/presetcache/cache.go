@@ -103,9 +103,6 @@ func (c *Cache) Keys() []Key {
 	return slices.Collect(maps.Keys(c.compiled))
 }
 
-// NeedLeaderElection returns false: every replica has a Cache.
-func (*Cache) NeedLeaderElection() bool { return false }
-
 // Start keeps the snapshot up to date until the context ends.
 func (c *Cache) Start(ctx context.Context) error {
 	c.changed = make(chan struct{}, 1)

@@ -83,9 +83,6 @@ func (c *Cache) Ready() error {
 	return nil
 }
 
-// NeedLeaderElection returns false: every replica has a Cache.
-func (*Cache) NeedLeaderElection() bool { return false }
-
 // Kinds returns the kinds that the Cache watches, each with an empty object.
 func (*Cache) Kinds() map[string]client.Object {
 	return map[string]client.Object{

@@ -51,9 +51,6 @@ type observation struct {
 	since   time.Time // when the phase was first observed
 }
 
-// NeedLeaderElection returns false: every replica observes.
-func (*Replicas) NeedLeaderElection() bool { return false }
-
 // Start observes Leases until the context ends. It deletes expired Leases, except those of Pods,
 // which the garbage collector deletes. A replica that is live after all creates its Lease again.
 func (r *Replicas) Start(ctx context.Context) error {

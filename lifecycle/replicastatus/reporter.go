@@ -71,9 +71,6 @@ type Reporter struct {
 	lost     error     // why a report failed during a request
 }
 
-// NeedLeaderElection returns false: every replica reports.
-func (*Reporter) NeedLeaderElection() bool { return false }
-
 // Ready returns nil once the replica has reported, because the leader waits for it from then on. It
 // returns an error if the replica receives requests but cannot reach API servers.
 func (r *Reporter) Ready() error {

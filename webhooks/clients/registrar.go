@@ -37,9 +37,6 @@ type Registrar struct {
 	ServeV1Alpha2 bool
 }
 
-// NeedLeaderElection returns false: every replica that serves registers the same.
-func (*Registrar) NeedLeaderElection() bool { return false }
-
 // Start registers once, and retries until it succeeds.
 func (r *Registrar) Start(ctx context.Context) error {
 	log := ctrl.LoggerFrom(ctx).WithName("registrar")
