@@ -131,10 +131,7 @@ func (c *Cluster) Missing() []string {
 	if c.preset || len(c.incomplete) == 0 {
 		return nil
 	}
-	which := c.incomplete[0]
-	if more := len(c.incomplete) - 1; more > 0 {
-		which += fmt.Sprintf(" and %d more", more)
-	}
+	which := tree.List(c.incomplete, 1)
 	if c.settings.Live {
 		return []string{"no preset that could set the missing values of " + which}
 	}

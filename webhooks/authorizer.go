@@ -3,7 +3,6 @@ package webhooks
 import (
 	"context"
 	"fmt"
-	"strings"
 
 	authenticationv1 "k8s.io/api/authentication/v1"
 	authorizationv1 "k8s.io/api/authorization/v1"
@@ -57,13 +56,4 @@ func forTemplate(permissions []sspv1alpha1.Permission) []requirement {
 		out = append(out, requirement{permission, "required to create the template"})
 	}
 	return out
-}
-
-// listed joins the first few items of a list.
-func listed(items []string) string {
-	const limit = 5
-	if len(items) > limit {
-		return fmt.Sprintf("%s and %d more", strings.Join(items[:limit], ", "), len(items)-limit)
-	}
-	return strings.Join(items, ", ")
 }

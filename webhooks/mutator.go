@@ -207,9 +207,12 @@ func (m *Mutator) removeReserved(req Request) (removal, field.ErrorList) {
 	}
 	return removal{
 		patch:   without(annotations, paths),
-		warning: "removed " + listed(names) + ": only controllers may write this" + suggestAnnotation(paths),
+		warning: "removed " + tree.List(names, maxListed) + ": only controllers may write this" + suggestAnnotation(paths),
 	}, nil
 }
+
+// maxListed is how many fields a message names.
+const maxListed = 5
 
 // suggestAnnotation suggests the annotation that the author of a reserved one may have meant.
 func suggestAnnotation(paths [][]string) string {

@@ -20,6 +20,7 @@ import (
 	sspv1alpha1 "github.com/virtwright/virtwright/api/ssp/v1alpha1"
 	"github.com/virtwright/virtwright/api/v1alpha1"
 	"github.com/virtwright/virtwright/presets"
+	"github.com/virtwright/virtwright/presets/tree"
 	"github.com/virtwright/virtwright/validation"
 )
 
@@ -187,7 +188,7 @@ func presetRequirements(req Request, compiled *presets.Compiled) []requirement {
 	if sensitive := compiled.Sensitive(); len(sensitive) > 0 {
 		required = append(required, requirement{sspv1alpha1.Permission{Path: spec, Attributes: authorizationv1.ResourceAttributes{
 			Namespace: req.Namespace, Verb: verbEscalate, Group: req.Resource.Group, Resource: req.Resource.Resource, Name: presetName(req),
-		}}, "required because the preset sets " + listed(sensitive) + ", which reach beyond the VM"})
+		}}, "required because the preset sets " + tree.List(sensitive, maxListed) + ", which reach beyond the VM"})
 	}
 	return required
 }

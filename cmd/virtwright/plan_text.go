@@ -293,10 +293,4 @@ func planValue(v any) string {
 	return tree.Truncate(presets.EscapeLine(text), shownValue)
 }
 
-func someVMs(vms []string) string {
-	text := strings.Join(vms[:min(len(vms), namedVMs)], ", ")
-	if more := len(vms) - namedVMs; more > 0 {
-		text += fmt.Sprintf(" and %d more", more)
-	}
-	return presets.EscapeLine(text)
-}
+func someVMs(vms []string) string { return presets.EscapeLine(tree.List(vms, namedVMs)) }

@@ -25,6 +25,7 @@ import (
 
 	"github.com/virtwright/virtwright/api/v1alpha1"
 	"github.com/virtwright/virtwright/fleet"
+	"github.com/virtwright/virtwright/presets/tree"
 )
 
 type reapplied struct {
@@ -205,11 +206,7 @@ func changesByPreset(changes []fleet.Change) string {
 	fields := fieldsByPreset(changes)
 	var out []string
 	for _, by := range slices.Sorted(maps.Keys(fields)) {
-		text := strings.Join(fields[by][:min(len(fields[by]), most)], ", ")
-		if more := len(fields[by]) - most; more > 0 {
-			text += fmt.Sprintf(" and %d more", more)
-		}
-		out = append(out, by+" ("+text+")")
+		out = append(out, by+" ("+tree.List(fields[by], most)+")")
 	}
 	return strings.Join(out, ", ")
 }
@@ -307,8 +304,5 @@ func (w warningGroups) sort() {
 
 // about names the first object, and counts the others.
 func (g *warningGroup) about() string {
-	if more := len(g.objects) - 1; more > 0 {
-		return fmt.Sprintf("%s and %d more", g.objects[0], more)
-	}
-	return g.objects[0]
+	return tree.List(g.objects, 1)
 }

@@ -27,6 +27,7 @@ import (
 	"github.com/virtwright/virtwright/cmd/virtwright/internal/kustomize"
 	"github.com/virtwright/virtwright/cmd/virtwright/internal/live"
 	"github.com/virtwright/virtwright/presets/spelling"
+	"github.com/virtwright/virtwright/presets/tree"
 	"github.com/virtwright/virtwright/simulate"
 	"github.com/virtwright/virtwright/simulate/manifest"
 )
@@ -126,11 +127,7 @@ func skippedFiles(files []string) []string {
 	if len(files) == 0 {
 		return nil
 	}
-	names := strings.Join(files[:min(shown, len(files))], ", ")
-	if more := len(files) - shown; more > 0 {
-		names += fmt.Sprintf(" and %d more", more)
-	}
-	return []string{"skipped files that are not Kubernetes manifests: " + names}
+	return []string{"skipped files that are not Kubernetes manifests: " + tree.List(files, shown)}
 }
 
 // args name VMs and presets of the cluster.

@@ -20,6 +20,7 @@ import (
 	"github.com/virtwright/virtwright/api/v1alpha1"
 	"github.com/virtwright/virtwright/lifecycle/partialobject"
 	"github.com/virtwright/virtwright/presets"
+	"github.com/virtwright/virtwright/presets/tree"
 )
 
 const (
@@ -68,11 +69,7 @@ func (f *fleet) examples(budgets []v1alpha1.RolloutBudget, of []candidate) strin
 		}
 	}
 	slices.Sort(down)
-	out := strings.Join(down[:min(most, len(down))], ", ")
-	if more := len(down) - most; more > 0 {
-		out += fmt.Sprintf(" and %d more", more)
-	}
-	return out
+	return tree.List(down, most)
 }
 
 // A candidate is a VM that needs a restart.

@@ -33,3 +33,12 @@ func Truncate(text string, most int) string {
 	}
 	return text[:most] + "…"
 }
+
+// List joins the first texts of a list, and counts the others.
+func List(texts []string, most int) string {
+	out := strings.Join(texts[:min(len(texts), most)], ", ")
+	if more := len(texts) - most; more > 0 {
+		out += fmt.Sprintf(" and %d more", more)
+	}
+	return out
+}

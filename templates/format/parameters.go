@@ -11,6 +11,7 @@ import (
 	"github.com/agnivade/levenshtein"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 
+	"github.com/virtwright/virtwright/presets/tree"
 	"github.com/virtwright/virtwright/templates/blueprint"
 )
 
@@ -135,10 +136,7 @@ func suggestion(name string, known []string) string {
 
 func some(names []string) string {
 	slices.Sort(names)
-	if more := len(names) - maxSuggestions; more > 0 {
-		return fmt.Sprintf("%s and %d more", strings.Join(names[:maxSuggestions], ", "), more)
-	}
-	return strings.Join(names, ", ")
+	return tree.List(names, maxSuggestions)
 }
 
 func resembles(a, b string) bool {

@@ -9,6 +9,7 @@ import (
 
 	"github.com/virtwright/virtwright/presets"
 	"github.com/virtwright/virtwright/presets/provenance"
+	"github.com/virtwright/virtwright/presets/tree"
 )
 
 // Related holds the objects that may conflict with one VM or VMI.
@@ -151,10 +152,8 @@ func Warnings(m, old *Identity, seen Related) []string {
 func (u Use) String() string {
 	const most = 3
 	var parts []string
-	if n := len(u.SameNamespace); n > most {
-		parts = append(parts, fmt.Sprintf("%s and %d more", strings.Join(u.SameNamespace[:most], ", "), n-most))
-	} else if n > 0 {
-		parts = append(parts, strings.Join(u.SameNamespace, ", "))
+	if len(u.SameNamespace) > 0 {
+		parts = append(parts, tree.List(u.SameNamespace, most))
 	}
 	switch {
 	case len(u.SameNamespace) == 0 && u.OtherNamespaces == 0:
