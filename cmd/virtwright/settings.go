@@ -8,13 +8,13 @@ import (
 	"io"
 	"maps"
 	"slices"
-	"strconv"
 	"strings"
 
 	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	apivalidation "k8s.io/apimachinery/pkg/util/validation"
+	"k8s.io/apimachinery/pkg/util/validation/field"
 
 	"github.com/virtwright/virtwright/presets"
 	"github.com/virtwright/virtwright/presets/provenance"
@@ -156,19 +156,11 @@ func (o *settings) check(c *cobra.Command, args []string, outputs ...string) err
 	return errors.Join(append(problems, labelProblems("--namespace-labels", o.namespaceLabels))...)
 }
 
-func quoted(values []string) string {
-	out := make([]string, 0, len(values))
-	for _, value := range values {
-		out = append(out, strconv.Quote(value))
-	}
-	return strings.Join(out, ", ")
-}
-
 func oneOf(flag, value string, allowed ...string) error {
 	if slices.Contains(allowed, value) {
 		return nil
 	}
-	return fmt.Errorf("%s: Unsupported value: %q: supported values: %s", flag, value, quoted(allowed))
+	return field.NotSupported(field.NewPath(flag), value, allowed)
 }
 
 func (o *settings) cluster(ctx context.Context, s streams, args []string) (*simulate.Cluster, error) {
