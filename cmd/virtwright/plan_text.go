@@ -143,15 +143,7 @@ func plannedObjects(plan *fleet.Plan) (out []plannedObject, more int) {
 		}
 	}
 	rest := func(o plannedObject) bool { return !o.Loosens }
-	slices.SortStableFunc(out, func(a, b plannedObject) int {
-		switch {
-		case rest(b) && !rest(a):
-			return -1
-		case rest(a) && !rest(b):
-			return 1
-		}
-		return 0
-	})
+	slices.SortStableFunc(out, func(a, b plannedObject) int { return count(rest(a)) - count(rest(b)) })
 	shown := len(out)
 	if first := slices.IndexFunc(out, rest); first >= 0 {
 		shown = min(shown, max(first, namedObjects))
