@@ -85,11 +85,7 @@ func reasonsOf(err error) []string {
 	if !ok {
 		return []string{err.Error()}
 	}
-	var out []string
-	for _, problem := range rejection.Problems {
-		out = append(out, problem.String())
-	}
-	return out
+	return problemTexts(rejection.Problems)
 }
 
 func outdatedRows(changes []simulate.Change) []originreport.Outdated {
