@@ -14,7 +14,6 @@ import (
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/client-go/dynamic"
 	"k8s.io/utils/ptr"
@@ -120,11 +119,7 @@ func (r presetRollouts) read(ctx context.Context, name string) (*v1alpha1.Preset
 	if err != nil {
 		return nil, fmt.Errorf("cannot read PresetRollout %s: %w", name, err)
 	}
-	out := &v1alpha1.PresetRollout{}
-	if err := runtime.DefaultUnstructuredConverter.FromUnstructured(found.Object, out); err != nil {
-		return nil, fmt.Errorf("cannot read PresetRollout %s: %w", name, err)
-	}
-	return out, nil
+	return decoded[v1alpha1.PresetRollout](found)
 }
 
 // readLater waits for a period, and reads a rollout.
@@ -235,15 +230,13 @@ func (r presetRollouts) isBehind(ctx context.Context, now *v1alpha1.PresetRollou
 
 // hasOrders reports whether people have ended a state that the rollout is still in.
 func hasOrders(r *v1alpha1.PresetRollout) bool {
-	status, reason := &r.Status, progressOf(r).Reason
-	next := 1 + slices.IndexFunc(r.Spec.Waves, func(w v1alpha1.RolloutWave) bool { return w.Name == status.Wave })
+	status, reason, next := &r.Status, progressOf(r).Reason, waitingWave(r)
 	switch {
 	case reason == "Complete" || reason == "Invalid":
 		return false
 	case reason == "Paused" && r.Annotations[v1alpha1.AnnotationRolloutPaused] != "true":
 		return true
-	case reason == "WaitingForApproval" && next < len(r.Spec.Waves) &&
-		r.Annotations[v1alpha1.AnnotationRolloutApproved] == status.Target+"/"+r.Spec.Waves[next].Name:
+	case reason == "WaitingForApproval" && next != "" && r.Annotations[v1alpha1.AnnotationRolloutApproved] == status.Target+"/"+next:
 		return true
 	}
 	return !status.Aborted && status.Target != "" && r.Annotations[v1alpha1.AnnotationRolloutAborted] == status.Target
