@@ -44,8 +44,6 @@ type Server struct {
 	Events eventWriter
 	// MaxExceptionDuration is how far ahead the end of an exception may be; 0 means no limit.
 	MaxExceptionDuration time.Duration
-	// Now is the clock; nil means time.Now.
-	Now func() time.Time
 }
 
 // Mutator returns the handler that mutates objects of a kind.
@@ -83,10 +81,7 @@ func (s *Server) Handlers() map[string]http.Handler {
 		return bounded(kind, Preset{Kind: kind, Authorizer: s.Authorizer, Rules: s.Rules, Steps: analysisSteps})
 	}
 	profile := func(kind string) http.Handler { return bounded(kind, Profile{Kind: kind}) }
-	exception := PresetException{Authorizer: s.Authorizer, Snapshots: s.Snapshots, MaxDuration: s.MaxExceptionDuration, Now: s.Now}
-	if s.Now == nil {
-		exception.Now = time.Now
-	}
+	exception := PresetException{Authorizer: s.Authorizer, Snapshots: s.Snapshots, MaxDuration: s.MaxExceptionDuration, Now: time.Now}
 	const request = sspv1alpha1.KindVirtualMachineTemplateRequest
 	handlers := map[string]http.Handler{
 		pathMutateTemplateRequest:               bounded(request, &templateRequestMutator{Formats: s.TemplateFormats, TemplateFormat: s.TemplateFormat, Manager: s.Guard.Manager}),
