@@ -25,8 +25,6 @@ type Platform struct {
 	NetworkInterface string
 	// CPUModel of VMs that name none; empty means host-model.
 	CPUModel string
-	// MachineTypes by architecture; an absent one means KubeVirt's.
-	MachineTypes map[string]string
 	// NoLiveUpdate says that VMIs never change while they run, so they get no hotplug maxima.
 	NoLiveUpdate bool
 }

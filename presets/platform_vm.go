@@ -41,8 +41,7 @@ func (d *defaulter) machineType() {
 	if at.get("type") == "" {
 		return // the user wrote it
 	}
-	configured := d.platform.MachineTypes[d.arch()]
-	at.setDefault("type", cmp.Or(configured, builtInMachineTypes[d.arch()], builtInMachineTypes[amd64]))
+	at.setDefault("type", cmp.Or(builtInMachineTypes[d.arch()], builtInMachineTypes[amd64]))
 }
 
 // pciTopology fixes the layout of PCI devices, so that a guest finds them in the same place after
