@@ -300,7 +300,7 @@ func (c *computation) substituteElement(l *layer, f, list *fieldNode) *fieldNode
 			leaf = c.substituteLeaf(leaf.moved(leaf.path))
 		}
 		if leaf != nil && leaf.isKey {
-			setField(fields, leaf.path[len(f.path):], leaf.value, true)
+			setField(fields, leaf.path[len(f.path):], leaf.value)
 		}
 	})
 	key, missing := vmschema.ElementKey(list.schema.Keys, fields)

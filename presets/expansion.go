@@ -153,7 +153,7 @@ func applyOvercommit(spec, instancetype map[string]any) {
 func overwriting(from, to string) contributedField {
 	owns := paths(to)
 	return contributedField{from: from, owns: owns, apply: func(spec map[string]any, value any) {
-		setField(spec, owns[0][len(vmschema.TemplateSpec):], value, true)
+		setField(spec, owns[0][len(vmschema.TemplateSpec):], value)
 	}}
 }
 

@@ -130,12 +130,9 @@ func (r contributedField) owned(value any) []provenance.Path {
 	return out
 }
 
-// setField sets the field at p beneath obj. Without overwrite, it keeps an existing value.
-func setField(obj map[string]any, p provenance.Path, value any, overwrite bool) {
-	obj = parentOf(obj, p)
-	if name := p[len(p)-1].Name; overwrite || !isSet(obj[name]) {
-		obj[name] = value
-	}
+// setField sets the field at p beneath obj.
+func setField(obj map[string]any, p provenance.Path, value any) {
+	parentOf(obj, p)[p[len(p)-1].Name] = value
 }
 
 // parentOf returns the object that holds the field at p beneath obj, and creates it.

@@ -28,7 +28,7 @@ func (f *fieldNode) collectKeys(out map[string]string) {
 				value = leaf.computed.Pattern()
 			}
 			if leaf.isKey {
-				setField(fields, leaf.path[len(kid.path):], value, true)
+				setField(fields, leaf.path[len(kid.path):], value)
 			}
 		})
 		out[kid.text], _ = vmschema.ElementKey(f.schema.Keys, fields)
