@@ -97,27 +97,23 @@ func Suites(objects, given []manifest.Object) ([]*Suite, error) {
 		}
 		return !isSuite(o)
 	})
-	type decoded struct {
-		suite *Suite
-		err   error
-	}
 	var out []*Suite
 	first := map[string]manifest.Position{}
-	for _, d := range manifest.Parallel(objects, func(o manifest.Object) decoded {
+	for _, d := range manifest.Parallel(objects, func(o manifest.Object) result[*Suite] {
 		s, err := newSuite(o, given)
-		return decoded{s, err}
+		return result[*Suite]{s, err}
 	}) {
 		if d.err != nil {
 			problems = append(problems, d.err)
 			continue
 		}
-		key := d.suite.Where.File + "\x00" + d.suite.Metadata.Name
+		key := d.of.Where.File + "\x00" + d.of.Metadata.Name
 		if at, again := first[key]; again {
-			problems = append(problems, &manifest.DocumentError{Where: d.suite.Where, Message: fmt.Sprintf("%s: metadata.name: Duplicate value: %q, which is also in %s", kindSuite, d.suite.Metadata.Name, at)})
+			problems = append(problems, &manifest.DocumentError{Where: d.of.Where, Message: fmt.Sprintf("%s: metadata.name: Duplicate value: %q, which is also in %s", kindSuite, d.of.Metadata.Name, at)})
 			continue
 		}
-		first[key] = d.suite.Where
-		out = append(out, d.suite)
+		first[key] = d.of.Where
+		out = append(out, d.of)
 	}
 	return out, errors.Join(problems...)
 }
