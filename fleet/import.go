@@ -345,13 +345,13 @@ func conflicting(a, b map[string]any) string {
 		if requests, ok := x.(map[string]any); ok && at == "resources.requests" {
 			others, _ := y.(map[string]any)
 			for key, value := range requests {
-				if others[key] != nil && !equal(value, others[key]) {
+				if others[key] != nil && !tree.Equal(value, others[key]) {
 					return at + "." + key
 				}
 			}
 			continue
 		}
-		if x != nil && y != nil && !equal(x, y) {
+		if x != nil && y != nil && !tree.Equal(x, y) {
 			return at
 		}
 	}

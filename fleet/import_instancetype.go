@@ -2,7 +2,6 @@ package fleet
 
 import (
 	"cmp"
-	"encoding/json"
 	"fmt"
 	"maps"
 	"slices"
@@ -14,6 +13,7 @@ import (
 
 	"github.com/virtwright/virtwright/presets"
 	"github.com/virtwright/virtwright/presets/provenance"
+	"github.com/virtwright/virtwright/presets/tree"
 )
 
 var importLabels = map[string]string{
@@ -180,7 +180,7 @@ func (s *ImportSource) deviationsOf(c Contributor) []Deviation {
 			if !slices.ContainsFunc(s.Contributors, c.pairsWith) {
 				known = "distributes the vCPUs of an instancetype: import it together with instancetypes"
 			}
-		case value != nil && equal(whole, c.gives(withoutField(c.Spec, path))):
+		case value != nil && tree.Equal(whole, c.gives(withoutField(c.Spec, path))):
 			known = "has no effect on an otherwise empty VM"
 		}
 		if known != "" {
@@ -188,12 +188,6 @@ func (s *ImportSource) deviationsOf(c Contributor) []Deviation {
 		}
 	})
 	return out
-}
-
-func equal(a, b any) bool {
-	x, _ := json.Marshal(a)
-	y, _ := json.Marshal(b)
-	return string(x) == string(y)
 }
 
 // pairsWith reports whether a VM can reference c, a preference, together with the instancetype.
@@ -242,7 +236,7 @@ func (s *ImportSource) topology(it Contributor, key topology, preferences []Cont
 	}
 	spread := cpu(preferences[0].Spec)
 	_, conflict := giveBoth(it.Spec, preferences[0].Spec)
-	if conflict == "" && equal(spread, cpu(nil)) {
+	if conflict == "" && tree.Equal(spread, cpu(nil)) {
 		return item, false
 	}
 	name := []string{"topology", key.name, it.Name}
