@@ -20,9 +20,6 @@ import (
 // look like values of the author.
 const ConfigurationName = "admission.virtwright.dev"
 
-// kubevirtConfigurationName is the name of KubeVirt's mutating configuration.
-const kubevirtConfigurationName = "virt-api-mutator"
-
 // ConvertedCRD is the name of the CRD whose objects are converted.
 const ConvertedCRD = "virtualmachines.kubevirt.io"
 

@@ -14,6 +14,7 @@ import (
 )
 
 func TestSortsBeforeKubeVirt(t *testing.T) {
+	const kubevirtConfigurationName = "virt-api-mutator"
 	if ConfigurationName >= kubevirtConfigurationName {
 		t.Errorf("%s would be called after %s", ConfigurationName, kubevirtConfigurationName)
 	}
