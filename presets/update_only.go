@@ -60,7 +60,7 @@ func (u *update) checkReapplied(only []string, before, after map[string]any) fie
 func (u *update) reapplyOnly(ctx context.Context, only []string) (*Result, error) {
 	before, after := u.userIntent(u.old), u.sentIntent(u.record)
 	if problems := u.checkReapplied(only, before, after); len(problems) > 0 {
-		return nil, u.rejectsOnly(problems...)
+		return nil, &Rejection{Problems: problems}
 	}
 	recorded, err := u.recordedRevisions(only)
 	if err != nil {
@@ -146,10 +146,6 @@ func (u *update) reapplyPath() *field.Path {
 	return field.NewPath("metadata", "annotations").Key(key)
 }
 
-func (u *update) rejectsOnly(problems ...*field.Error) error {
-	return &Rejection{Problems: problems}
-}
-
 // expandOnly prepares an expansion by other presets than the current ones. Problems of the VM's
 // annotations that choose presets are old.
 func (u *update) expandOnly(ctx context.Context, s *Snapshot, intent map[string]any, exceptions []provenance.Exception, only []string) (*expansion, error) {
@@ -203,7 +199,7 @@ func (u *update) recordedRevisions(only []string) (revisions, error) {
 		}
 	}
 	if len(problems) > 0 {
-		return out, u.rejectsOnly(problems...)
+		return out, &Rejection{Problems: problems}
 	}
 	return out, nil
 }
