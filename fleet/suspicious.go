@@ -13,6 +13,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/labels"
+	"k8s.io/apimachinery/pkg/runtime"
 
 	"github.com/virtwright/virtwright/presets/condition"
 	"github.com/virtwright/virtwright/presets/provenance"
@@ -351,16 +352,10 @@ func excludes(affinity *part, key, value string) bool {
 
 // rejects reports whether an expression, as decoded JSON, excludes a label.
 func rejects(expression any, key, value string) bool {
+	var one metav1.LabelSelectorRequirement
 	fields, _ := expression.(map[string]any)
-	operator, _ := fields["operator"].(string)
-	if fields["key"] != key {
+	if runtime.DefaultUnstructuredConverter.FromUnstructured(fields, &one) != nil || one.Key != key {
 		return false
-	}
-	values, _ := fields["values"].([]any)
-	one := metav1.LabelSelectorRequirement{Key: key, Operator: metav1.LabelSelectorOperator(operator)}
-	for _, v := range values {
-		text, _ := v.(string)
-		one.Values = append(one.Values, text)
 	}
 	selector, err := metav1.LabelSelectorAsSelector(&metav1.LabelSelector{MatchExpressions: []metav1.LabelSelectorRequirement{one}})
 	return err == nil && !selector.Matches(labels.Set{key: value})
