@@ -217,11 +217,9 @@ func (m *mutation) selectNames(at string, operator metav1.LabelSelectorOperator,
 		Key: "kubernetes.io/metadata.name", Operator: operator, Values: names})
 }
 
-// both adds the requirements of another selector.
-func both(selector *metav1.LabelSelector, other *metav1.LabelSelector) {
-	if other != nil {
-		selector.MatchExpressions = append(selector.MatchExpressions, expressionsOf(other)...)
-	}
+// both adds the requirements of another selector, which may be nil.
+func both(selector, other *metav1.LabelSelector) {
+	selector.MatchExpressions = append(selector.MatchExpressions, expressionsOf(other)...)
 }
 
 // expressionsOf returns the requirements of a selector as expressions.
@@ -283,23 +281,15 @@ func (m *mutation) match() map[string]any {
 
 // brief writes requirements of one value as matchLabels.
 func brief(s metav1.LabelSelector) *metav1.LabelSelector {
-	out := &metav1.LabelSelector{}
+	out := &metav1.LabelSelector{MatchLabels: map[string]string{}}
 	for _, r := range s.MatchExpressions {
 		if _, again := out.MatchLabels[r.Key]; again || r.Operator != metav1.LabelSelectorOpIn || len(r.Values) != 1 {
 			out.MatchExpressions = append(out.MatchExpressions, r)
 			continue
 		}
-		out.MatchLabels = labelsWith(out.MatchLabels, r.Key, r.Values[0])
+		out.MatchLabels[r.Key] = r.Values[0]
 	}
 	return out
-}
-
-func labelsWith(labels map[string]string, key, value string) map[string]string {
-	if labels == nil {
-		labels = map[string]string{}
-	}
-	labels[key] = value
-	return labels
 }
 
 // layers returns the parts of a preset's spec that change VMs.
