@@ -255,6 +255,14 @@ func Replace(stored, files []manifest.Object, namespace string) []manifest.Objec
 
 type identity struct{ group, kind, namespace, name string }
 
+// presetName returns the name of a preset.
+func (id identity) presetName() presets.PresetName {
+	if id.kind == v1alpha1.KindClusterVirtualMachinePreset {
+		return presets.PresetName{Ref: "cluster/" + id.name}
+	}
+	return presets.PresetName{Namespace: id.namespace, Ref: id.name}
+}
+
 func identify(o manifest.Object, namespace string) (identity, role) {
 	gv, err := schema.ParseGroupVersion(o.APIVersion)
 	if err != nil {
@@ -285,13 +293,8 @@ func IsPreset(o manifest.Object) bool {
 func PresetPositions(objects []manifest.Object, namespace string) map[presets.PresetName]manifest.Position {
 	out := map[presets.PresetName]manifest.Position{}
 	for _, o := range objects {
-		id, is := identify(o, namespace)
-		switch {
-		case is != preset && is != legacyPreset:
-		case id.namespace == "":
-			out[presets.PresetName{Ref: "cluster/" + id.name}] = o.Where
-		default:
-			out[presets.PresetName{Namespace: id.namespace, Ref: id.name}] = o.Where
+		if id, is := identify(o, namespace); is == preset || is == legacyPreset {
+			out[id.presetName()] = o.Where
 		}
 	}
 	return out

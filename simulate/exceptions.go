@@ -66,7 +66,7 @@ func Propose(ctx context.Context, files, cluster []manifest.Object, settings Set
 	p := &proposer{Cluster: c, vms: map[string]map[string]labels.Set{}, needs: map[string]map[string][]string{}}
 	for _, o := range enforced {
 		id, role := identify(o, settings.Namespace)
-		if found, ok := c.snapshot.Lookup(id.namespace, refOf(o.Kind, id.name)); ok && role == preset {
+		if found, ok := c.snapshot.Lookup(id.namespace, id.presetName().Ref); ok && role == preset {
 			p.candidates = append(p.candidates, found)
 		}
 	}

@@ -59,10 +59,7 @@ func (p *presetReader) read(e *entry) error {
 }
 
 func (e *entry) presetName() presets.PresetName {
-	if e.namespaced() {
-		return presets.PresetName{Namespace: e.meta.Namespace, Ref: e.meta.Name}
-	}
-	return presets.PresetName{Ref: "cluster/" + e.meta.Name}
+	return identity{kind: e.Kind, namespace: e.meta.Namespace, name: e.meta.Name}.presetName()
 }
 
 func duplicateName(name string, first manifest.Position) Problem {

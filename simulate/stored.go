@@ -189,7 +189,7 @@ func Matched(ctx context.Context, objects []manifest.Object, settings Settings, 
 	refs = map[string]bool{}
 	for _, o := range objects {
 		if id, role := identify(o, settings.Namespace); role == preset {
-			refs[refOf(o.Kind, id.name)] = true
+			refs[id.presetName().Ref] = true
 		}
 	}
 	for match := range InOrder(ctx, slices.Values(c.VMs), func(ctx context.Context, m VM) matching {
@@ -210,13 +210,6 @@ type matching struct {
 	VM
 	applies bool
 	err     error
-}
-
-func refOf(kind, name string) string {
-	if kind == v1alpha1.KindClusterVirtualMachinePreset {
-		return "cluster/" + name
-	}
-	return name
 }
 
 func (c *Cluster) applies(ctx context.Context, m VM, ref string) (bool, error) {
