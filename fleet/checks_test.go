@@ -237,9 +237,11 @@ func TestFieldsOfPresetsDoNotSelect(t *testing.T) {
 		path + "?hostname.orValue('') in ['x', 'y']": true,
 		"has(" + path + "domain.cpu)":                true,
 		path + "hostname == 'y'":                     false,
-		path + "?hostname.orValue('x') == 'x'":       false, // VMs without the field match
-		"!has(" + path + "hostname)":                 false,
-		path + "?subdomain.orValue('') == 'x'":       false,
+		"has(" + path + "domain.devices)":            false, // a guard
+		"has(object.metadata.labels) && object.metadata.labels[?'a'].orValue('') == 'c'": false,
+		path + "?hostname.orValue('x') == 'x'":                                           false, // VMs without the field match
+		"!has(" + path + "hostname)":                                                     false,
+		path + "?subdomain.orValue('') == 'x'":                                           false,
 	} {
 		all, _, _ := compiled(t, fmt.Sprintf(`kind: ClusterVirtualMachinePreset
 metadata: {name: gives}

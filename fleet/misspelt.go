@@ -189,25 +189,35 @@ func (a *analysis) selectedPresetValues() {
 	}
 }
 
+// parents are fields that conditions test only before they read fields beneath them.
+var parents = []string{
+	"metadata.labels", "metadata.annotations", "spec", "spec.template", "spec.template.metadata", "spec.template.metadata.labels",
+	"spec.template.metadata.annotations", "spec.template.spec", "spec.template.spec.domain", "spec.template.spec.domain.devices",
+}
+
 // notePresetFields reports a field that a condition requires, and that another preset sets.
 func (a *analysis) notePresetFields(m *member, d condition.Demand) {
 	path := provenance.Of(d.Path[1:]...)
-	if d.Path[0] != "object" || d.MayBeAbsent {
+	if d.Path[0] != "object" || d.MayBeAbsent || len(d.Values) == 0 && slices.Contains(parents, path.String()) {
 		return
 	}
-	for _, c := range a.under[path.String()] {
-		if !m.meets(c.member) || !c.part.gives() || c.requires(path) {
-			continue
-		}
-		isAllowed := func(v any) bool { return tree.Equal(v, c.Value) }
-		if len(d.Values) == 0 || c.path == path.String() && slices.ContainsFunc(d.Values, isAllowed) {
-			a.report(selectsPresetValue, m, Finding{
-				Field: fmt.Sprintf("spec.match.conditions[%d].expression", d.Condition), Other: c.Name(),
-				Message: fmt.Sprintf("preset %s sets %s, but fields that presets set do not select: only VMs whose author wrote the field match", c.Ref, path),
-			})
-			return
-		}
+	giver := slices.IndexFunc(a.under[path.String()], func(c claim) bool {
+		return m.meets(c.member) && c.part.gives() && !c.requires(path) && c.satisfies(d, path)
+	})
+	if giver < 0 {
+		return
 	}
+	by := a.under[path.String()][giver]
+	a.report(selectsPresetValue, m, Finding{
+		Field: fmt.Sprintf("spec.match.conditions[%d].expression", d.Condition), Other: by.Name(),
+		Message: fmt.Sprintf("preset %s sets %s, but fields that presets set do not select: only VMs whose author wrote the field match", by.Ref, by.path),
+	})
+}
+
+// satisfies reports whether a VM with the value of a claim would meet a demand of a field.
+func (c claim) satisfies(d condition.Demand, at provenance.Path) bool {
+	isValue := func(v any) bool { return tree.Equal(v, c.Value) }
+	return len(d.Values) == 0 || c.path == at.String() && slices.ContainsFunc(d.Values, isValue)
 }
 
 // notePresetLabels reports labels that a selector requires, and that presets other than m set.

@@ -116,14 +116,16 @@ func (n NamedPreset) Field(root *field.Path) *field.Path {
 // NamedPresets lists the presets that an object and its template name. Naming requires permission
 // to use the preset, even if it acts without a name: it may change, and the name stays.
 func NamedPresets(kind Kind, object map[string]any) (out []NamedPreset) {
-	for _, ref := range parseSelection(tree.AsObject(vmschema.Value(object, vmAnnotations))).named {
-		out = append(out, NamedPreset{Ref: ref})
+	add := func(at provenance.Path, inTemplate bool) {
+		for _, ref := range parseSelection(tree.AsObject(vmschema.Value(object, at))).named {
+			if n := (NamedPreset{ref, inTemplate}); !slices.Contains(out, n) {
+				out = append(out, n)
+			}
+		}
 	}
-	if kind != VirtualMachine {
-		return out
-	}
-	for _, ref := range parseSelection(tree.AsObject(vmschema.Value(object, vmschema.TemplateAnnotations))).named {
-		out = append(out, NamedPreset{ref, true})
+	add(vmAnnotations, false)
+	if kind == VirtualMachine {
+		add(vmschema.TemplateAnnotations, true)
 	}
 	return out
 }

@@ -158,7 +158,7 @@ func TestPoolsAreNoRestores(t *testing.T) {
 		if req.UserInfo.Username = c.user; c.before == "" {
 			req.Operation, req.OldObject.Raw = admissionv1.Create, nil
 		}
-		if got := m.isRestored(req); got != c.want {
+		if got := isRestored(m.Kind, m.Guard, req); got != c.want {
 			t.Errorf("%s: got %t, want %t", name, got, c.want)
 		}
 	}

@@ -77,11 +77,14 @@ func (m *Mutator) Handle(ctx context.Context, req Request) Response {
 		return invalid(req, problems)
 	}
 	patch, warnings := result.Patch, result.Warnings
-	if requester := m.recordRequester(req); len(reserved.patch)+len(requester) > 0 {
+	requester, ended := m.recordRequester(req, result)
+	if len(reserved.patch)+len(requester) > 0 {
 		patch = slices.Concat(reserved.patch, patch, requester)
 	}
-	if reserved.warning != "" {
-		warnings = append(slices.Clip(warnings), reserved.warning)
+	for _, warning := range []string{reserved.warning, ended} {
+		if warning != "" {
+			warnings = append(slices.Clip(warnings), warning)
+		}
 	}
 	if m.Resolved != nil {
 		m.Resolved(result)
@@ -110,7 +113,7 @@ func (m *Mutator) reportSkipped(ctx context.Context, req Request, overBudget []*
 // request collects the input of the engine.
 func (m *Mutator) request(ctx context.Context, req Request) (presets.Request, error) {
 	out := presets.Request{
-		Kind: m.Kind, Object: req.Object.Raw, Decoded: decodedIn(req.Object), Trusted: m.trusts(req), Restored: m.isRestored(req),
+		Kind: m.Kind, Object: req.Object.Raw, Decoded: decodedIn(req.Object), Trusted: m.trusts(req), Restored: isRestored(m.Kind, m.Guard, req),
 	}
 	if req.Operation == admissionv1.Update {
 		out.OldObject = req.OldObject.Raw
@@ -142,8 +145,8 @@ func (m *Mutator) trusts(req Request) bool { return m.Guard.Trusts(req.UserInfo.
 const lastRestore = "restore.kubevirt.io/lastRestoreUID"
 
 // isRestored reports whether KubeVirt restores a VM from a snapshot.
-func (m *Mutator) isRestored(req Request) bool {
-	if m.Kind != presets.VirtualMachine || !m.Guard.Controls(req.UserInfo.Username) || !bytes.Contains(req.Object.Raw, []byte(lastRestore)) {
+func isRestored(kind presets.Kind, guard protection.Guard, req Request) bool {
+	if kind != presets.VirtualMachine || !guard.Controls(req.UserInfo.Username) || !bytes.Contains(req.Object.Raw, []byte(lastRestore)) {
 		return false
 	}
 	var now, old struct {

@@ -27,21 +27,24 @@ func (c *candidate) checkNamedPresets(ctx context.Context) error {
 	reapplied := slices.ContainsFunc([]string{v1alpha1.AnnotationReapply, v1alpha1.AnnotationRolledOut}, func(key string) bool {
 		return annotation(c.old, key) != annotation(c.object, key)
 	})
-	gives := givesAnew(c.old, c.object)
-	n.usesAnew = func(ref string) bool { return reapplied || gives(ref) }
+	n.usesAnew = func(string) bool { return reapplied }
+	if !reapplied && !isRestored(c.Kind, c.Guard, c.req) { // a restore brings back only names
+		n.usesAnew = givesAnew(c.old, c.object)
+	}
 	problems, err := n.check(ctx, c.Authorizer, snapshot, c.req)
 	c.problems = append(c.problems, problems...)
 	return err
 }
 
-// givesAnew reports whether a preset gives an object values that the object did not have before:
-// the values of another revision, or any after its exclusion has ended.
+// givesAnew reports whether a preset gives an object values of a revision that gave it nothing
+// before.
 func givesAnew(old, object map[string]any) func(ref string) bool {
 	had, has := recordedSources(old), recordedSources(object)
 	return func(ref string) bool {
 		return slices.ContainsFunc(has, func(s provenance.Source) bool {
 			return s.Preset == ref && !s.Role.IsRule() && !slices.ContainsFunc(had, func(o provenance.Source) bool {
-				return o.Preset == ref && o.Role == s.Role && o.Hash == s.Hash
+				isSame := o.Hash == s.Hash || o.Hash == "" && o.Generation == s.Generation
+				return o.Preset == ref && !o.Role.IsRule() && isSame
 			})
 		})
 	}

@@ -3,6 +3,7 @@ package webhooks
 import (
 	"bytes"
 	"context"
+	"fmt"
 	"slices"
 	"strings"
 
@@ -21,55 +22,47 @@ import (
 	"github.com/virtwright/virtwright/validation/protection"
 )
 
-// recordRequester records on a VM who asks for a template by annotation.
-func (m *Mutator) recordRequester(req Request) []jsonpatch.Operation {
+// recordRequester records on a VM who asks for a template by annotation. The warning says that the
+// record ends.
+func (m *Mutator) recordRequester(req Request, result *presets.Result) (patch []jsonpatch.Operation, warning string) {
 	occurs := func(key string) bool { return bytes.Contains(req.Object.Raw, []byte(key)) }
 	keys := []string{v1alpha1.AnnotationGenerateTemplate, v1alpha1.AnnotationTemplateRequester}
 	if m.Kind != presets.VirtualMachine || !slices.ContainsFunc(keys, occurs) {
-		return nil
+		return nil, ""
 	}
 	var object, old map[string]any
 	if err := kjson.UnmarshalCaseSensitivePreserveInts(req.Object.Raw, &object); err != nil {
-		return nil // the engine has reported it
+		return nil, "" // the engine has reported it
 	}
 	if req.Operation == admissionv1.Update {
 		if err := kjson.UnmarshalCaseSensitivePreserveInts(req.OldObject.Raw, &old); err != nil {
-			return nil
+			return nil, ""
 		}
 	}
 	want := requesterRecord(m.Guard, req.UserInfo, object, old)
-	if old != nil && isEditOfAnother(m.Guard, req.UserInfo, want, object, old) {
-		want = ""
+	if by := requesterBefore(m.Guard, req.UserInfo, want); by != "" && old != nil && !tree.Equal(result.Object()["spec"], old["spec"]) {
+		want, warning = "", fmt.Sprintf("%s: if there is no template yet, none is made, because you change the VM after user %s asked for it; to ask for it again, remove the annotation and add it",
+			v1alpha1.AnnotationGenerateTemplate, by)
 	}
 	path := annotationPointer(v1alpha1.AnnotationTemplateRequester)
 	switch have := annotation(object, v1alpha1.AnnotationTemplateRequester); {
 	case have == nil && want == "", have == want:
-		return nil
+		return nil, warning
 	case want == "":
-		return []jsonpatch.Operation{jsonpatch.NewOperation("remove", path, nil)}
+		return []jsonpatch.Operation{jsonpatch.NewOperation("remove", path, nil)}, warning
 	default:
-		return []jsonpatch.Operation{jsonpatch.NewOperation("add", path, want)}
+		return []jsonpatch.Operation{jsonpatch.NewOperation("add", path, want)}, warning
 	}
 }
 
-// isEditOfAnother reports whether a user changes a VM for which another one has asked for a
-// template. A template that is made from now on would show what this user writes.
-func isEditOfAnother(guard protection.Guard, user authenticationv1.UserInfo, text string, object, old map[string]any) bool {
+// requesterBefore returns the user who asked for a template before, if another user writes the VM
+// now. A template that is made after a change would show what the other user wrote.
+func requesterBefore(guard protection.Guard, user authenticationv1.UserInfo, text string) string {
 	record, err := sspv1alpha1.ParseRequesterRecord(text)
 	if err != nil || record.Username == user.Username || guard.Controls(user.Username) {
-		return false
+		return ""
 	}
-	return !tree.Equal(written(object), written(old))
-}
-
-// written returns the part of a VM that its users write.
-func written(object map[string]any) map[string]any {
-	labels, _, _ := unstructured.NestedFieldNoCopy(object, "metadata", "labels")
-	annotations, _, _ := unstructured.NestedMap(object, "metadata", "annotations")
-	for _, key := range []string{v1alpha1.AnnotationTemplateRequester, v1alpha1.AnnotationProvenance} {
-		delete(annotations, key)
-	}
-	return map[string]any{"spec": object["spec"], "labels": labels, "annotations": annotations}
+	return record.Username
 }
 
 // annotation returns an annotation of a decoded object; nil if it has none.

@@ -129,7 +129,7 @@ func (c *Cluster) readAll(ctx context.Context, requests []request) (objects []ma
 	}
 	_ = group.Wait() // problems has the errors
 	for i, r := range requests {
-		if apierrors.IsForbidden(problems[i]) && !c.serves(r.GroupVersionResource) {
+		if r.name == "" && apierrors.IsForbidden(problems[i]) && !c.serves(r.GroupVersionResource) {
 			problems[i] = nil // API servers check permissions before they look for the resource
 		}
 		if r.unread != "" && apierrors.IsForbidden(problems[i]) {
@@ -194,15 +194,16 @@ func (q Query) requests() []request {
 // presetsUnread is the note if the user may not, and need not, read presets.
 const presetsUnread = "the existing presets for VMs are unknown"
 
-func optional(k kind, unread string) kind {
-	k.unread = unread
+// optional returns a kind of presets that the user need not be permitted to read.
+func optional(k kind) kind {
+	k.unread = presetsUnread
 	return k
 }
 
 // If the user names presets, only those are read.
 func (q Query) contextKinds() []kind {
 	if q.Imports {
-		return append(slices.Clone(alongside), standalone[0], optional(local, presetsUnread), optional(wide, presetsUnread), exceptions)
+		return append(slices.Clone(alongside), standalone[0], optional(local), optional(wide), exceptions)
 	}
 	out := slices.Clone(standalone)
 	if q.Addon {
@@ -216,7 +217,7 @@ func (q Query) contextKinds() []kind {
 		return out
 	}
 	if q.PresetsOptional {
-		return append([]kind{optional(local, presetsUnread), optional(wide, presetsUnread)}, out...)
+		return append([]kind{optional(local), optional(wide)}, out...)
 	}
 	return append([]kind{local, wide}, out...)
 }
