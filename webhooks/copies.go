@@ -97,7 +97,9 @@ func (c copies) Handle(ctx context.Context, req Request) Response {
 
 // named rejects presets that a template names and that the user may not use.
 func (c copies) named(ctx context.Context, req Request, now, old copied) (field.ErrorList, error) {
-	n := naming{root: now.root(), now: now.named(), before: old.named()}
+	kind, template, at := now.template()
+	oldKind, oldTemplate, _ := old.template()
+	n := naming{root: at, now: presets.NamedPresets(kind, template), before: presets.NamedPresets(oldKind, oldTemplate)}
 	if c.Authorizer == nil || len(n.now) == 0 {
 		return nil, nil
 	}
@@ -105,31 +107,17 @@ func (c copies) named(ctx context.Context, req Request, now, old copied) (field.
 	if snapshot == nil {
 		return nil, errors.New("presets are not loaded yet")
 	}
-	n.usesAnew = func(string) bool { return now.reapply() != old.reapply() }
+	reapplied := annotation(template, v1alpha1.AnnotationReapply) != annotation(oldTemplate, v1alpha1.AnnotationReapply)
+	n.usesAnew = func(string) bool { return reapplied }
 	return n.check(ctx, c.Authorizer, snapshot, req)
 }
 
-// root is the field of the template.
-func (c copied) root() *field.Path {
+// template returns the template, what it is made into, and its field.
+func (c copied) template() (kind presets.Kind, object map[string]any, at *field.Path) {
 	if c.Spec.VirtualMachineTemplate != nil {
-		return field.NewPath("spec", "virtualMachineTemplate")
+		return presets.VirtualMachine, c.Spec.VirtualMachineTemplate, field.NewPath("spec", "virtualMachineTemplate")
 	}
-	return field.NewPath("spec", "template")
-}
-
-// reapply returns the annotation that asks for a reapply.
-func (c copied) reapply() any {
-	if c.Spec.VirtualMachineTemplate != nil {
-		return annotation(c.Spec.VirtualMachineTemplate, v1alpha1.AnnotationReapply)
-	}
-	return annotation(c.Spec.Template, v1alpha1.AnnotationReapply)
-}
-
-func (c copied) named() []presets.NamedPreset {
-	if c.Spec.VirtualMachineTemplate != nil {
-		return presets.NamedPresets(presets.VirtualMachine, c.Spec.VirtualMachineTemplate)
-	}
-	return presets.NamedPresets(presets.VirtualMachineInstance, c.Spec.Template)
+	return presets.VirtualMachineInstance, c.Spec.Template, field.NewPath("spec", "template")
 }
 
 // patchProblems rejects JSON patches of a copy that write what only controllers write, or what

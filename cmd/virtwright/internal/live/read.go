@@ -6,7 +6,6 @@ import (
 	"errors"
 	"fmt"
 	"slices"
-	"strings"
 
 	"golang.org/x/sync/errgroup"
 	admissionregistrationv1 "k8s.io/api/admissionregistration/v1"
@@ -21,6 +20,7 @@ import (
 	"k8s.io/client-go/tools/pager"
 
 	"github.com/virtwright/virtwright/api/v1alpha1"
+	"github.com/virtwright/virtwright/simulate"
 	"github.com/virtwright/virtwright/simulate/manifest"
 	"github.com/virtwright/virtwright/simulate/policies"
 )
@@ -76,6 +76,8 @@ type request struct {
 	objectName                string
 	contextOnly               bool
 	withOwned                 bool
+	// isUnread is set if the user may not, and need not, read it.
+	isUnread bool
 }
 
 // Read returns the objects, ordered by kind, namespace and name. Kinds that the cluster does not
@@ -94,11 +96,9 @@ func (c *Cluster) Read(ctx context.Context, q Query) (objects []manifest.Object,
 		}
 	}
 	objects, notes, err = c.readAll(ctx, requests)
-	isUnread := func(note string) bool { return strings.HasPrefix(note, presetsUnread) }
-	if q.PresetsOptional && slices.ContainsFunc(notes, isUnread) { // the others alone would mislead
-		objects = slices.DeleteFunc(objects, func(o manifest.Object) bool {
-			return o.Kind == v1alpha1.KindVirtualMachinePreset || o.Kind == v1alpha1.KindClusterVirtualMachinePreset
-		})
+	isUnreadPreset := func(r request) bool { return r.isUnread && r.isPreset() }
+	if q.PresetsOptional && slices.ContainsFunc(requests, isUnreadPreset) { // the others alone would mislead
+		objects = slices.DeleteFunc(objects, simulate.IsPreset)
 	}
 	return objects, notes, err
 }
@@ -133,7 +133,8 @@ func (c *Cluster) readAll(ctx context.Context, requests []request) (objects []ma
 			problems[i] = nil // API servers check permissions before they look for the resource
 		}
 		if r.unread != "" && apierrors.IsForbidden(problems[i]) {
-			notes, problems[i] = append(notes, r.unread+": "+problems[i].Error()), nil
+			notes = append(notes, r.unread+": "+problems[i].Error())
+			requests[i].isUnread, problems[i] = true, nil
 		}
 	}
 	return slices.Concat(found...), notes, errors.Join(problems...)
@@ -390,6 +391,8 @@ func IsType(name string) bool {
 }
 
 func (k kind) isVM() bool { return k.Resource == vms.Resource || k.Resource == vmis.Resource }
+
+func (k kind) isPreset() bool { return k.Resource == local.Resource || k.Resource == wide.Resource }
 
 func (k kind) isProfile() bool {
 	return k.Resource == "frontendprofiles" || k.Resource == "backendprofiles"
