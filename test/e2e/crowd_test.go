@@ -35,7 +35,7 @@ var _ = Describe("Many VMs while presets change", func() {
 		Expect(snapshotOf(s.tryOut(vm("probe")))).To(Equal(h.last))
 
 		stored := make([]object, machines)
-		done := make(chan int, machines)
+		done := make(chan int) // without a buffer, so that VMs wait for changes that are late
 		var all sync.WaitGroup
 		for worker := range workers {
 			all.Go(func() {
@@ -52,7 +52,12 @@ var _ = Describe("Many VMs while presets change", func() {
 			}
 			h.change(change)
 		}
-		all.Wait()
+		go func() {
+			all.Wait()
+			close(done)
+		}()
+		for range done { // the rest
+		}
 
 		seen := map[string]int{}
 		for i, got := range stored {
