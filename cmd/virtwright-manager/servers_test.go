@@ -1,10 +1,12 @@
 package main
 
 import (
+	"bufio"
 	"crypto/tls"
 	"fmt"
 	"io"
 	"net"
+	"net/http"
 	"strings"
 	"sync"
 	"testing"
@@ -26,7 +28,35 @@ func (l *life) slowRequests(t *testing.T) {
 			}
 		}
 	}
+	for _, address := range []string{l.manager.webhook, l.manager.subresources} {
+		clients.Go(func() {
+			if err := startsLate(t, address); err != nil {
+				t.Errorf("%s: a request on a connection that was idle until then: %v", address, err)
+			}
+		})
+	}
 	clients.Wait()
+}
+
+// startsLate sends the first request on a connection long after its handshake. API servers do so:
+// for many requests at once, they open more connections than they use at first.
+func startsLate(t *testing.T, address string) error {
+	t.Helper()
+	dialer := tls.Dialer{Config: &tls.Config{InsecureSkipVerify: true}}
+	connection, err := dialer.DialContext(t.Context(), "tcp", address)
+	if err != nil {
+		return err
+	}
+	defer func() { _ = connection.Close() }()
+	time.Sleep(requestTime + 5*time.Second)
+	if _, err := io.WriteString(connection, "GET /nowhere HTTP/1.1\r\nHost: x\r\n\r\n"); err != nil {
+		return err
+	}
+	response, err := http.ReadResponse(bufio.NewReader(connection), nil)
+	if err != nil {
+		return err
+	}
+	return response.Body.Close()
 }
 
 // stopsSending sends a request but for its last byte, and returns nil when the server has closed

@@ -118,11 +118,7 @@ func (p *process) handle(ctx context.Context, guard protection.Guard, around fun
 	}
 	mux, turns := http.NewServeMux(), turnsOf()
 	for path, handler := range server.Handlers() {
-		within := reviewTime
-		if path == webhooks.PathConvertVirtualMachine {
-			within = requestTime // a review may hold a list of objects
-		}
-		mux.Handle(path, limits.Deadline(within, p.budget.Handler(within, turns(path), p.stop.handler(around(handler)))))
+		mux.Handle(path, p.budget.Handler(bodyTime(path), turns(path), p.stop.handler(around(handler))))
 	}
 	return p.addWebhooks(ctx, mux)
 }
@@ -257,10 +253,13 @@ func (p *process) podEvents(log logr.Logger) func(reason, message string) {
 const (
 	// reviewTime bounds the arrival of an AdmissionReview; API servers wait five seconds.
 	reviewTime = 3 * time.Second
-	// requestTime bounds the arrival of any other request.
+	// requestTime bounds the arrival of the body of any other request.
 	requestTime = 10 * time.Second
-	// idleTime is longer than the 90 s after which an API server closes an idle connection. If this
-	// server closed it first, a request that is sent at that moment would fail.
+	// answerTime bounds a handshake, and an answer with its writing. API servers wait no longer.
+	answerTime = 30 * time.Second
+	// idleTime is longer than the 90 s after which an API server closes an idle connection, also one
+	// that it has not used at all. If this server closed it first, a request that is sent at that
+	// moment would fail.
 	idleTime = 2 * time.Minute
 	// maxConnections and maxHeaderBytes bound the resources of clients that have not sent a request
 	// yet. An API server has a connection for each pending admission request.
@@ -269,12 +268,21 @@ const (
 	shutdownTime = 20 * time.Second
 )
 
-// addServer limits body arrival, unlike the servers of controller-runtime.
+// bodyTime bounds the arrival of a body that is sent to a webhook.
+func bodyTime(path string) time.Duration {
+	if path == webhooks.PathConvertVirtualMachine {
+		return requestTime // a review may hold a list of objects
+	}
+	return reviewTime
+}
+
+// addServer adds a server whose handler limits the arrival of bodies, unlike the servers of
+// controller-runtime.
 func (p *process) addServer(ctx context.Context, name string, listener net.Listener, handler http.Handler) error {
 	server := &manager.Server{
 		Name: name, Listener: netutil.LimitListener(listener, maxConnections), ShutdownTimeout: new(shutdownTime),
 		Server: &http.Server{
-			Handler: handler, ReadTimeout: requestTime, IdleTimeout: idleTime, MaxHeaderBytes: maxHeaderBytes,
+			Handler: handler, ReadTimeout: idleTime, WriteTimeout: answerTime, IdleTimeout: idleTime, MaxHeaderBytes: maxHeaderBytes,
 			BaseContext: func(net.Listener) context.Context {
 				return logr.NewContext(context.Background(), logr.FromContextOrDiscard(ctx))
 			},
@@ -292,7 +300,7 @@ func (p *process) addPlainServer(ctx context.Context, name, address string, hand
 	if err != nil {
 		return fmt.Errorf("cannot serve %s: %w", name, err)
 	}
-	return p.addServer(ctx, name, listener, handler)
+	return p.addServer(ctx, name, listener, limits.Deadline(requestTime, handler))
 }
 
 func (p *process) addProbes(ctx context.Context, checks map[string]healthz.Checker) error {
@@ -318,7 +326,9 @@ func (p *process) addWebhooks(ctx context.Context, handler http.Handler) error {
 	if err != nil {
 		return fmt.Errorf("cannot serve the webhooks: %w", err)
 	}
-	return p.addServer(ctx, "webhooks", listener, handler)
+	return p.addServer(ctx, "webhooks", listener, http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		limits.Deadline(bodyTime(r.URL.Path), handler).ServeHTTP(w, r)
+	}))
 }
 
 // threads is the number of threads that run Go code for each processor, and maxThreads bounds them.

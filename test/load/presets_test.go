@@ -99,7 +99,7 @@ func createPresets(t *testing.T, client dynamic.ResourceInterface, spec string) 
 			mu.Lock()
 			defer mu.Unlock()
 			if codes[code]++; codes[code] == 1 && err != nil {
-				t.Logf("the first answer of code %d: %.300s", code, err.Error())
+				t.Logf("the first answer of code %d: %.600s", code, err.Error())
 			}
 		})
 	}
