@@ -257,9 +257,8 @@ const (
 	requestTime = 10 * time.Second
 	// answerTime bounds a handshake, and an answer with its writing. API servers wait no longer.
 	answerTime = 30 * time.Second
-	// idleTime is longer than the 90 s after which an API server closes an idle connection, also one
-	// that it has not used at all. If this server closed it first, a request that is sent at that
-	// moment would fail.
+	// idleTime is longer than the 90 s after which API servers close an idle or unused connection.
+	// If this server closed it first, a request that is sent at that moment would fail.
 	idleTime = 2 * time.Minute
 	// maxConnections and maxHeaderBytes bound the resources of clients that have not sent a request
 	// yet. An API server has a connection for each pending admission request.
