@@ -2,7 +2,10 @@ package live
 
 import (
 	"fmt"
+	"slices"
 	"strings"
+
+	"k8s.io/apimachinery/pkg/runtime/schema"
 )
 
 // A Name identifies an object of a cluster, or all objects of a type.
@@ -57,4 +60,25 @@ func unsupported(typed string) error {
 		quoted = append(quoted, fmt.Sprintf("%q", k.names[0]))
 	}
 	return fmt.Errorf("%s: unsupported type: supported types: %s", typed, strings.Join(quoted, ", "))
+}
+
+func typeOf(name string) (kind, bool) {
+	for _, k := range types {
+		if slices.Contains(k.names, name) || name == k.Resource || name == k.GroupResource().String() {
+			return k, true
+		}
+	}
+	return kind{}, false
+}
+
+// Resource returns the resource of a type, and whether it is namespaced.
+func Resource(typed string) (of schema.GroupVersionResource, namespaced, known bool) {
+	k, known := typeOf(typed)
+	return k.GroupVersionResource, k.namespaced, known
+}
+
+// IsType reports whether a name is a supported type.
+func IsType(name string) bool {
+	_, found := typeOf(name)
+	return found
 }

@@ -2,10 +2,12 @@
 package live
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
 	"slices"
+	"strings"
 
 	"golang.org/x/sync/errgroup"
 	admissionregistrationv1 "k8s.io/api/admissionregistration/v1"
@@ -81,8 +83,8 @@ type request struct {
 }
 
 // Read returns the objects, ordered by kind, namespace and name. Kinds that the cluster does not
-// serve have no objects. Notes list optional kinds that the user may not read. The error joins the
-// errors of all requests.
+// serve have no objects. A note lists optional kinds that the user may not read, with the error of
+// the first. The error joins the errors of all requests.
 func (c *Cluster) Read(ctx context.Context, q Query) (objects []manifest.Object, notes []string, err error) {
 	requests := q.requests()
 	if q.Policies {
@@ -128,14 +130,20 @@ func (c *Cluster) readAll(ctx context.Context, requests []request) (objects []ma
 		})
 	}
 	_ = group.Wait() // problems has the errors
+	var unread []string
+	var because error
 	for i, r := range requests {
 		if r.name == "" && apierrors.IsForbidden(problems[i]) && !c.serves(r.GroupVersionResource) {
 			problems[i] = nil // API servers check permissions before they look for the resource
 		}
 		if r.unread != "" && apierrors.IsForbidden(problems[i]) {
-			notes = append(notes, r.unread+": "+problems[i].Error())
+			because = cmp.Or(because, problems[i])
+			unread = append(unread, r.unread)
 			requests[i].isUnread, problems[i] = true, nil
 		}
+	}
+	if len(unread) > 0 {
+		notes = append(notes, strings.Join(slices.Compact(unread), ", ")+" are unknown: "+because.Error())
 	}
 	return slices.Concat(found...), notes, errors.Join(problems...)
 }
@@ -192,12 +200,9 @@ func (q Query) requests() []request {
 	return out
 }
 
-// presetsUnread is the note if the user may not, and need not, read presets.
-const presetsUnread = "the existing presets for VMs are unknown"
-
 // optional returns a kind of presets that the user need not be permitted to read.
 func optional(k kind) kind {
-	k.unread = presetsUnread
+	k.unread = "the existing presets for VMs"
 	return k
 }
 
@@ -308,7 +313,7 @@ func (c *Cluster) Parameters(ctx context.Context, of []policies.Reference, names
 		}
 		for _, namespace := range in {
 			requests = append(requests, request{
-				kind:      kind{GroupVersionResource: mapping.Resource, unread: "parameters of ValidatingAdmissionPolicy " + ref.Policy + " are unknown"},
+				kind:      kind{GroupVersionResource: mapping.Resource, unread: "parameters of ValidatingAdmissionPolicy " + ref.Policy},
 				namespace: namespace, objectName: ref.Name, selector: ref.Selector, contextOnly: true,
 			})
 		}
@@ -322,7 +327,8 @@ type kind struct {
 	namespaced bool
 	// names are the types that a user may write, shortest first.
 	names []string
-	// unread is the note if the user may not read the kind; without a note, that is an error.
+	// unread is what a note says is unknown if the user may not read the kind; if it is empty, that
+	// is an error.
 	unread string
 }
 
@@ -337,24 +343,24 @@ var (
 
 	types = []kind{vms, vmis, local, wide}
 
-	namespaces = kind{GroupVersionResource: schema.GroupVersionResource{Version: "v1", Resource: "namespaces"}, unread: "the labels of namespaces are unknown"}
+	namespaces = kind{GroupVersionResource: schema.GroupVersionResource{Version: "v1", Resource: "namespaces"}, unread: "the labels of namespaces"}
 
-	exceptions = kind{GroupVersionResource: v1alpha1.GroupVersion.WithResource(v1alpha1.ResourcePresetExceptions), namespaced: true, unread: "PresetExceptions are unknown"}
+	exceptions = kind{GroupVersionResource: v1alpha1.GroupVersion.WithResource(v1alpha1.ResourcePresetExceptions), namespaced: true, unread: "PresetExceptions"}
 
-	rollouts = kind{GroupVersionResource: v1alpha1.GroupVersion.WithResource(v1alpha1.ResourcePresetRollouts), unread: "PresetRollouts are unknown"}
+	rollouts = kind{GroupVersionResource: v1alpha1.GroupVersion.WithResource(v1alpha1.ResourcePresetRollouts), unread: "PresetRollouts"}
 
 	rules = []kind{
-		{GroupVersionResource: admissionregistrationv1.SchemeGroupVersion.WithResource("validatingadmissionpolicies"), unread: "ValidatingAdmissionPolicies are unknown"},
-		{GroupVersionResource: admissionregistrationv1.SchemeGroupVersion.WithResource("validatingadmissionpolicybindings"), unread: "bindings of ValidatingAdmissionPolicies are unknown"},
+		{GroupVersionResource: admissionregistrationv1.SchemeGroupVersion.WithResource("validatingadmissionpolicies"), unread: "ValidatingAdmissionPolicies"},
+		{GroupVersionResource: admissionregistrationv1.SchemeGroupVersion.WithResource("validatingadmissionpolicybindings"), unread: "bindings of ValidatingAdmissionPolicies"},
 	}
-	mutatingRules    = kind{GroupVersionResource: admissionregistrationv1.SchemeGroupVersion.WithResource("mutatingadmissionpolicies"), unread: "MutatingAdmissionPolicies are unknown"}
-	mutatingBindings = kind{GroupVersionResource: admissionregistrationv1.SchemeGroupVersion.WithResource("mutatingadmissionpolicybindings"), unread: "bindings of MutatingAdmissionPolicies are unknown"}
+	mutatingRules    = kind{GroupVersionResource: admissionregistrationv1.SchemeGroupVersion.WithResource("mutatingadmissionpolicies"), unread: "MutatingAdmissionPolicies"}
+	mutatingBindings = kind{GroupVersionResource: admissionregistrationv1.SchemeGroupVersion.WithResource("mutatingadmissionpolicybindings"), unread: "bindings of MutatingAdmissionPolicies"}
 
 	// standalone kinds are applied only in clusters without KubeVirt.
 	standalone = []kind{
-		{GroupVersionResource: kubevirt.WithResource("virtualmachineinstancepresets"), namespaced: true, unread: "VirtualMachineInstancePresets are unknown"},
-		{GroupVersionResource: v1alpha1.GroupVersion.WithResource("frontendprofiles"), unread: "FrontendProfiles are unknown"},
-		{GroupVersionResource: v1alpha1.GroupVersion.WithResource("backendprofiles"), unread: "BackendProfiles are unknown"},
+		{GroupVersionResource: kubevirt.WithResource("virtualmachineinstancepresets"), namespaced: true, unread: "VirtualMachineInstancePresets"},
+		{GroupVersionResource: v1alpha1.GroupVersion.WithResource("frontendprofiles"), unread: "FrontendProfiles"},
+		{GroupVersionResource: v1alpha1.GroupVersion.WithResource("backendprofiles"), unread: "BackendProfiles"},
 	}
 	// alongside kinds are applied only in clusters with KubeVirt.
 	alongside = []kind{
@@ -367,27 +373,6 @@ var (
 
 func named(singular, short string, in schema.GroupVersion, namespaced bool) kind {
 	return kind{GroupVersionResource: in.WithResource(singular + "s"), namespaced: namespaced, names: []string{short, short + "s", singular}}
-}
-
-func typeOf(name string) (kind, bool) {
-	for _, k := range types {
-		if slices.Contains(k.names, name) || name == k.Resource || name == k.GroupResource().String() {
-			return k, true
-		}
-	}
-	return kind{}, false
-}
-
-// Resource returns the resource of a type, and whether it is namespaced.
-func Resource(typed string) (of schema.GroupVersionResource, namespaced, known bool) {
-	k, known := typeOf(typed)
-	return k.GroupVersionResource, k.namespaced, known
-}
-
-// IsType reports whether a name is a supported type.
-func IsType(name string) bool {
-	_, found := typeOf(name)
-	return found
 }
 
 func (k kind) isVM() bool { return k.Resource == vms.Resource || k.Resource == vmis.Resource }
