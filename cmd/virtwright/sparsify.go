@@ -56,8 +56,9 @@ type sparsifyCommand struct {
 type sparseVM struct {
 	simulate.VM
 	*presets.Sparse
-	text string
-	err  error
+	text       string
+	row, stays []string
+	err        error
 }
 
 func newSparsify(shown string, s streams) *cobra.Command {
@@ -127,6 +128,7 @@ func (o *sparsifyCommand) one(ctx context.Context, c *simulate.Cluster, m simula
 	}
 	switch o.output {
 	case "table":
+		x.summarize()
 	case "diff":
 		x.text, x.err = diff(m, x.Object, "sparse")
 	default:
@@ -221,15 +223,25 @@ func cannotWrite(file string, err error) error {
 	return fmt.Errorf("cannot write %s: %w", file, manifest.Reason(err))
 }
 
+// summarize replaces the leaves of a VM, which take much memory, by its row in the table and by
+// those that stay, each with its reason.
+func (x *sparseVM) summarize() {
+	all := len(x.Kept) + len(x.Given)
+	x.row = []string{x.Namespace, x.Name, strconv.Itoa(all), strconv.Itoa(len(x.Kept)), givers(x.Given)}
+	for _, k := range x.Kept {
+		x.stays = append(x.stays, k.Path.String()+"\n"+k.Reason())
+	}
+	x.Kept, x.Given = nil, nil
+}
+
 // printSparse prints the savings of each VM, then the fields that stay most often.
 func printSparse(s streams, vms []sparseVM) error {
 	var rows [][]string
 	stays := map[string]int{}
 	for _, x := range vms {
-		all := len(x.Kept) + len(x.Given)
-		rows = append(rows, []string{x.Namespace, x.Name, strconv.Itoa(all), strconv.Itoa(len(x.Kept)), givers(x.Given)})
-		for _, k := range x.Kept {
-			stays[k.Path.String()+"\n"+k.Reason()]++
+		rows = append(rows, x.row)
+		for _, leaf := range x.stays {
+			stays[leaf]++
 		}
 	}
 	if err := printTable(s.out, []string{"NAMESPACE", "NAME", "FIELDS", "STAY", "GIVEN-BY"}, rows); err != nil || len(stays) == 0 {
