@@ -13,6 +13,7 @@ import (
 	"github.com/spf13/cobra"
 	appsv1 "k8s.io/api/apps/v1"
 	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime"
@@ -128,6 +129,9 @@ func (h *historyCommand) read(ctx context.Context, ref string) ([]presetRevision
 	}
 	list, err := client.Resource(appsv1.SchemeGroupVersion.WithResource("controllerrevisions")).Namespace(namespace).
 		List(ctx, metav1.ListOptions{LabelSelector: v1alpha1.LabelPresetUID + "=" + string(preset.GetUID())})
+	if apierrors.IsForbidden(err) && isCluster {
+		err = fmt.Errorf("%w: they are in virtwright's namespace: name it with -n; the ClusterRole view, bound there, permits to list them", err)
+	}
 	if err != nil {
 		return nil, fmt.Errorf("cannot list the revisions of preset %s: %w", ref, err)
 	}

@@ -238,6 +238,9 @@ func (g *ground) readRights(t *testing.T) {
 	says(t, got.out, "metadata.labels.app     web              user")
 	says(t, call(t, "", "exceptions", "-n", "shop", "--kubeconfig", path).fine(t).err, unknown, because, "no PresetException in namespace shop")
 	says(t, call(t, "", "lint", "-n", "shop", "--kubeconfig", path).err, "ask for a ClusterRoleBinding to the ClusterRole virtwright-presets-view")
+	g.kubectl("", "create", "clusterrolebinding", "presets", "--clusterrole=presets", "--user=mallory")
+	g.kubectl("", "create", "clusterrole", "presets", "--verb=get", "--resource=clustervirtualmachinepresets.virtwright.dev")
+	says(t, call(t, "", "history", "cluster/size", "--kubeconfig", path).err, `cannot list resource "controllerrevisions"`, "they are in virtwright's namespace: name it with -n")
 	says(t, call(t, "", "reapply", "--preset", "cluster/absent", "-n", "shop", "--kubeconfig", path).err, "Error: cannot list clustervirtualmachinepresets: ")
 	says(t, call(t, "", "import", "-n", "shop", "--kubeconfig", path).err, "Error: no VirtualMachineInstancePreset, instancetype, preference or mutating policy")
 	// The permission to read namespaces may be missing.
