@@ -22,16 +22,28 @@ func (c *Compiled) launching() bool {
 // Launch returns the JSON of the VMI that a VM would have if it started now. Req is about the VM,
 // as it is or will be stored. The error is a *Rejection or a *Malformed.
 func (e *Engine) Launch(ctx context.Context, s *Snapshot, req Request) ([]byte, error) {
-	s = s.For(req)
-	launch, err := launchRequest(req)
-	if err != nil {
-		return nil, err
-	}
-	result, err := e.Resolve(ctx, s, launch)
+	result, err := e.launch(ctx, s, req)
 	if err != nil {
 		return nil, err
 	}
 	return json.Marshal(result.Object())
+}
+
+// LaunchSources returns the sources in the record of the VMI that Launch returns.
+func (e *Engine) LaunchSources(ctx context.Context, s *Snapshot, req Request) ([]provenance.Source, error) {
+	result, err := e.launch(ctx, s, req)
+	if err != nil || result.Record == nil {
+		return nil, err
+	}
+	return result.Record.Sources, nil
+}
+
+func (e *Engine) launch(ctx context.Context, s *Snapshot, req Request) (*Result, error) {
+	launch, err := launchRequest(req)
+	if err != nil {
+		return nil, err
+	}
+	return e.Resolve(ctx, s.For(req), launch)
 }
 
 // ExplainLaunch explains the VMI that Launch returns.

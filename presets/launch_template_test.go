@@ -10,6 +10,7 @@ import (
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"sigs.k8s.io/yaml"
 
 	"github.com/virtwright/virtwright/api/v1alpha1"
@@ -184,6 +185,24 @@ func TestLaunchRevealsNoStoredValue(t *testing.T) {
 		}
 		if response := fmt.Sprint(result.Patch, result.Warnings, result.Audit); strings.Contains(response, "hidden") || !strings.Contains(response, "launched") {
 			t.Errorf("%s: %s", spec, response)
+		}
+	}
+}
+
+// KubeVirt copies annotations of instancetypes and preferences, which other users write, to VMIs.
+func TestInstancesNameOnlyWhatTheirVMNames(t *testing.T) {
+	snapshot := presettest.Snapshot(t, presettest.Cluster("late", "{match: {explicit: true}, applyAt: Launch, defaults: {spec: {template: {spec: {hostname: given}}}}}"))
+	const names = `"metadata": {"annotations": {"virtwright.dev/presets": "cluster/late"}}, `
+	for owner, given := range map[string]bool{"": false, names: true} {
+		vm := `{"apiVersion": "kubevirt.io/v1", "kind": "VirtualMachine", "metadata": {"name": "a"}, "spec": {"template": {` + owner + `"spec": {}}}}`
+		vmi := `{"apiVersion": "kubevirt.io/v1", "kind": "VirtualMachineInstance", ` + names + `"spec": {"domain": {"devices": {}}}}`
+		result, err := (&presets.Engine{}).Resolve(t.Context(), snapshot, presets.Request{Kind: presets.VirtualMachineInstance, Object: []byte(vmi), Owner: []byte(vm)})
+		if err != nil {
+			t.Fatal(err)
+		}
+		hostname, _, _ := unstructured.NestedString(result.Object(), "spec", "hostname")
+		if (hostname == "given") != given {
+			t.Errorf("with a VM that has %q, the hostname is %q", owner, hostname)
 		}
 	}
 }

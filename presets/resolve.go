@@ -196,7 +196,11 @@ func (r *mergeState) query(ctx context.Context, req Request, owner *ownerVM) *qu
 	}
 	if r.sentVMI != nil {
 		q.excludesLegacy, q.templateLabels = r.legacyExcluded(), matchLabels(templated["labels"])
-		q.selection = q.selection.merge(parseSelection(tree.AsObject(templated["annotations"])))
+		own := parseSelection(tree.AsObject(templated["annotations"]))
+		if owner != nil { // KubeVirt adds annotations of instancetypes and preferences, of other authors
+			own.named = parseSelection(tree.AsObject(vmschema.Value(owner.root, vmschema.TemplateAnnotations))).named
+		}
+		q.selection = q.selection.merge(own)
 	}
 	// Annotations of the VM were checked when the VM was written.
 	q.lenient = owner != nil || r.lenient

@@ -33,20 +33,20 @@ func TestVerifyLegacy(t *testing.T) {
 	const dedicated, cores = `"dedicatedCpuPlacement":true,`, `"cores":2`
 	vm := expand(presets.VirtualMachine, `{apiVersion: kubevirt.io/v1, kind: VirtualMachine, metadata: {name: a}, spec: {template: {spec: {domain: {cpu: {cores: 2}}}}}}`, nil)
 	for name, c := range map[string]struct {
-		vm, annotations string
-		adds            string
-		rejected        bool
+		vm       string
+		adds     string
+		launches bool
+		rejected bool
 	}{
 		"nothing is added":        {vm: vm},
 		"a legacy preset adds it": {vm: vm, adds: dedicated, rejected: true},
 		"the VM has it":           {vm: strings.Replace(vm, cores, dedicated+cores, 1), adds: dedicated},
 		"the instancetype has it": {vm: strings.Replace(vm, `"spec":{`, `"spec":{"instancetype":{"name":"large"},`, 1), adds: dedicated},
-		"a launch preset sets it": {vm: vm, annotations: `"virtwright.dev/presets":"cluster/pinned"`},
+		"a launch preset sets it": {vm: strings.Replace(vm, `"template":{`, `"template":{"metadata":{"annotations":{"virtwright.dev/presets":"cluster/pinned"}},`, 1), launches: true},
 	} {
-		vmi := expand(presets.VirtualMachineInstance, `{"apiVersion":"kubevirt.io/v1","kind":"VirtualMachineInstance","metadata":{"name":"a","annotations":{`+c.annotations+
-			`},"ownerReferences":[{"kind":"VirtualMachine","name":"a","controller":true}]},"spec":{"domain":{"cpu":{`+cores+`},"devices":{}}}}`, []byte(c.vm))
+		vmi := expand(presets.VirtualMachineInstance, `{"apiVersion":"kubevirt.io/v1","kind":"VirtualMachineInstance","metadata":{"name":"a","ownerReferences":[{"kind":"VirtualMachine","name":"a","controller":true}]},"spec":{"domain":{"cpu":{`+cores+`},"devices":{}}}}`, []byte(c.vm))
 		final := strings.Replace(vmi, cores, c.adds+cores, 1)
-		if c.annotations != "" && !strings.Contains(final, dedicated[:len(dedicated)-1]) {
+		if c.launches && !strings.Contains(final, dedicated[:len(dedicated)-1]) {
 			t.Errorf("%s: it does not: %s", name, final)
 		}
 		err := engine.VerifyLegacy(snapshot, presets.Request{Kind: presets.VirtualMachineInstance, Namespace: namespace, Object: []byte(final), Owner: []byte(c.vm), Instancetypes: find})

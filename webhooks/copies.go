@@ -107,8 +107,7 @@ func (c copies) named(ctx context.Context, req Request, now, old copied) (field.
 	if snapshot == nil {
 		return nil, errors.New("presets are not loaded yet")
 	}
-	reapplied := annotation(template, v1alpha1.AnnotationReapply) != annotation(oldTemplate, v1alpha1.AnnotationReapply)
-	n.usesAnew = func(string) bool { return reapplied }
+	n.usesAnew = func(string) bool { return !tree.Equal(template, oldTemplate) } // it may match more presets
 	return n.check(ctx, c.Authorizer, snapshot, req)
 }
 

@@ -28,26 +28,47 @@ func (c *candidate) checkNamedPresets(ctx context.Context) error {
 		return annotation(c.old, key) != annotation(c.object, key)
 	})
 	n.usesAnew = func(string) bool { return reapplied }
-	if !reapplied && !isRestored(c.Kind, c.Guard, c.req) { // a restore brings back only names
-		n.usesAnew = givesAnew(c.old, c.object)
+	if !reapplied && c.old != nil && !c.controller { // controllers do not choose what acts on a VM
+		var err error
+		if n.usesAnew, err = c.givesAnew(ctx, snapshot, n.now); err != nil {
+			return err
+		}
 	}
 	problems, err := n.check(ctx, c.Authorizer, snapshot, c.req)
 	c.problems = append(c.problems, problems...)
 	return err
 }
 
-// givesAnew reports whether a preset gives an object values of a revision that gave it nothing
-// before.
-func givesAnew(old, object map[string]any) func(ref string) bool {
-	had, has := recordedSources(old), recordedSources(object)
+// givesAnew returns a function that reports whether a preset gives an object, or the instance that
+// it would run, values of a revision that gave it nothing before.
+func (c *candidate) givesAnew(ctx context.Context, snapshot *presets.Snapshot, named []presets.NamedPreset) (func(ref string) bool, error) {
+	had, has := recordedSources(c.old), recordedSources(c.object)
+	acts := func(ref string) bool { // at launch, without a trace in the record of a VM
+		p, exists := snapshot.Lookup(c.req.Namespace, ref)
+		return exists && p.ApplyAt == v1alpha1.ApplyAtLaunch && c.Kind == presets.VirtualMachine
+	}
+	var unlaunchable error
+	if slices.ContainsFunc(named, func(n presets.NamedPreset) bool { return acts(n.Ref) }) {
+		request, err := c.engineRequest(ctx)
+		if err != nil {
+			return nil, err
+		}
+		before, _ := c.Engine.LaunchSources(ctx, snapshot, presets.Request{Kind: c.Kind, Object: request.OldObject, Namespace: request.Namespace})
+		var now []provenance.Source
+		now, unlaunchable = c.Engine.LaunchSources(ctx, snapshot, request)
+		had, has = append(had, before...), append(has, now...)
+	}
 	return func(ref string) bool {
+		if unlaunchable != nil && acts(ref) {
+			return true // what it would give is unknown
+		}
 		return slices.ContainsFunc(has, func(s provenance.Source) bool {
 			return s.Preset == ref && !s.Role.IsRule() && !slices.ContainsFunc(had, func(o provenance.Source) bool {
 				isSame := o.Hash == s.Hash || o.Hash == "" && o.Generation == s.Generation
 				return o.Preset == ref && !o.Role.IsRule() && isSame
 			})
 		})
-	}
+	}, nil
 }
 
 // recordedSources returns the sources in the record of an object; nil for a record that cannot be

@@ -47,7 +47,7 @@ func TestNamedPresetsGiveNothingNewWithoutPermission(t *testing.T) {
 		"an exclusion ends":                  {"bob", set(1, "first"), []func(string) string{excluded}, included, false},
 		"an exclusion ends after a change":   {"bob", set(2, "second"), []func(string) string{excluded}, included, true},
 		"a restore of a snapshot":            {controller, set(2, "second"), nil, replaced(names, names+`,"restore.kubevirt.io/lastRestoreUID":"r1"`), false},
-		"a controller empties after changes": {controller, set(2, "second"), []func(string) string{own}, emptied, true},
+		"a controller empties after changes": {controller, set(2, "second"), []func(string) string{own}, emptied, false},
 		"nothing":                            {"bob", set(2, "second"), nil, same, false},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -62,6 +62,39 @@ func TestNamedPresetsGiveNothingNewWithoutPermission(t *testing.T) {
 			}
 			_, resp = admitted(t, c.now, c.user, current, c.change(current))
 			if resp.Allowed == c.forbidden || c.forbidden && !strings.Contains(resp.Result.Message, "may not use preset gpu") {
+				t.Errorf("allowed is %t: %v", resp.Allowed, resp.Result)
+			}
+		})
+	}
+}
+
+// A preset that acts at launch leaves no trace in the record of a VM.
+func TestNamedPresetsGiveNothingNewAtLaunchWithoutPermission(t *testing.T) {
+	const vm = `{"apiVersion":"kubevirt.io/v1","kind":"VirtualMachine","metadata":{"name":"web","annotations":{"virtwright.dev/presets":"late","virtwright.dev/exclude":"late"},"labels":{"tier":"base"}},"spec":{"runStrategy":"Halted","template":{"spec":{"domain":{"memory":{"guest":"1Gi"},"devices":{}}}}}}`
+	excluded := `,"virtwright.dev/exclude":"late"`
+	included := strings.Replace(vm, excluded, "", 1)
+	set := func(match string) *presets.Snapshot {
+		return presettest.Snapshot(t, presettest.Namespaced("lab", "late", "{applyAt: Launch, match: "+match+", defaults: {spec: {template: {spec: {hostname: first}}}}}"))
+	}
+	const explicit, gold = "{explicit: true}", "{explicit: true, labels: {matchLabels: {tier: gold}}}"
+	for name, c := range map[string]struct {
+		user, match, before, now string
+		forbidden                bool
+	}{
+		"an exclusion ends":                   {"bob", explicit, vm, included, true},
+		"by a user with permission":           {"jane", explicit, vm, included, false},
+		"another field":                       {"bob", explicit, included, strings.Replace(included, "1Gi", "2Gi", 1), false},
+		"a label of an excluded preset":       {"bob", gold, vm, strings.Replace(vm, "base", "gold", 1), false},
+		"a label by which the preset matches": {"bob", gold, included, strings.Replace(included, "base", "gold", 1), true},
+		"a name is removed":                   {"bob", explicit, included, strings.Replace(included, `"virtwright.dev/presets":"late"`, "", 1), false},
+	} {
+		t.Run(name, func(t *testing.T) {
+			current, resp := admitted(t, set(c.match), "jane", "", c.before)
+			if !resp.Allowed {
+				t.Fatal(resp.Result)
+			}
+			_, resp = admitted(t, set(c.match), c.user, current, c.now)
+			if resp.Allowed == c.forbidden || c.forbidden && !strings.Contains(resp.Result.Message, "may not use preset late") {
 				t.Errorf("allowed is %t: %v", resp.Allowed, resp.Result)
 			}
 		})
@@ -89,7 +122,7 @@ func admitted(t *testing.T, set *presets.Snapshot, user, old, now string) (strin
 	out := string(encoded(t, patched(t, req, resp)))
 	v := &Validator{
 		Kind: presets.VirtualMachine, Guard: m.Guard, Rules: &validation.Config{Addon: true}, Engine: m.Engine, Snapshots: m.Snapshots,
-		Namespaces: m.Namespaces, Authorizer: rights{"jane use lab virtualmachinepresets gpu"},
+		Namespaces: m.Namespaces, Authorizer: rights{"jane use lab virtualmachinepresets gpu", "jane use lab virtualmachinepresets late"},
 	}
 	return out, v.Handle(t.Context(), request(out))
 }
