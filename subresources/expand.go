@@ -54,58 +54,67 @@ type Presets struct {
 	Namespaces namespaces
 }
 
-// An expander expands VMs with presets as if they were created now.
+// An expander shows VMs with the fields that presets and the platform set.
 type expander struct {
 	Presets
 	cluster    *cluster
 	authorizer authorizer.UnconditionalAuthorizer
 }
 
+// stored answers with the stored VM, on which presets have acted. A change of a preset reaches it by
+// a reapply.
 func (e *expander) stored(w http.ResponseWriter, r *http.Request) {
-	e.respond(w, r, func(name *types.NamespacedName) ([]byte, error) { return e.cluster.get(r.Context(), vms, *name) })
-}
-
-func (e *expander) sent(w http.ResponseWriter, r *http.Request) {
-	e.respond(w, r, func(name *types.NamespacedName) ([]byte, error) {
-		body, err := read(r, maxVM)
-		if err != nil {
-			return nil, err
-		}
-		vm, err := decodeVM(body, name.Namespace)
-		if err != nil {
-			return nil, err
-		}
-		meta := tree.AsObject(vm["metadata"])
-		name.Name = cmp.Or(tree.AsText(meta["name"]), tree.AsText(meta["generateName"]))
-		checked := maps.Clone(vm)
-		delete(checked, "status") // it does not matter, and may be that of a newer KubeVirt
-		shape := presets.CheckSchema(presets.VirtualMachine, checked)
-		if problems := slices.Concat(shape.Unknown, shape.Mistyped); len(problems) > 0 {
-			return nil, invalid(name.Name, problems)
-		}
-		if err := e.checkUse(r.Context(), name.Namespace, vm); err != nil {
-			return nil, err
-		}
-		return json.Marshal(vm)
-	})
-}
-
-// respond answers with the expanded VM. The VM may name itself if the path does not.
-func (e *expander) respond(w http.ResponseWriter, r *http.Request, vm func(*types.NamespacedName) ([]byte, error)) {
 	name, err := subject(r)
 	var raw []byte
 	if err == nil {
-		raw, err = vm(&name)
-	}
-	var expanded map[string]any
-	if err == nil {
-		expanded, err = e.expand(r.Context(), name, raw)
+		raw, err = e.cluster.get(r.Context(), vms, name)
 	}
 	if err != nil {
 		reject(w, err)
 		return
 	}
+	write(w, http.StatusOK, raw)
+}
+
+// sent answers with the VM of the body, expanded as if it were created now.
+func (e *expander) sent(w http.ResponseWriter, r *http.Request) {
+	expanded, err := e.expandSent(r)
+	if err != nil {
+		reject(w, err)
+		return
+	}
 	answer(w, expanded)
+}
+
+func (e *expander) expandSent(r *http.Request) (map[string]any, error) {
+	name, err := subject(r)
+	if err != nil {
+		return nil, err
+	}
+	body, err := read(r, maxVM)
+	if err != nil {
+		return nil, err
+	}
+	vm, err := decodeVM(body, name.Namespace)
+	if err != nil {
+		return nil, err
+	}
+	meta := tree.AsObject(vm["metadata"])
+	name.Name = cmp.Or(tree.AsText(meta["name"]), tree.AsText(meta["generateName"]))
+	checked := maps.Clone(vm)
+	delete(checked, "status") // it does not matter, and may be that of a newer KubeVirt
+	shape := presets.CheckSchema(presets.VirtualMachine, checked)
+	if problems := slices.Concat(shape.Unknown, shape.Mistyped); len(problems) > 0 {
+		return nil, invalid(name.Name, problems)
+	}
+	if err := e.checkUse(r.Context(), name.Namespace, vm); err != nil {
+		return nil, err
+	}
+	raw, err := json.Marshal(vm)
+	if err != nil {
+		return nil, err
+	}
+	return e.expand(r.Context(), name, raw)
 }
 
 func (e *expander) expand(ctx context.Context, name types.NamespacedName, raw []byte) (map[string]any, error) {

@@ -144,6 +144,9 @@ func subject(r *http.Request) (types.NamespacedName, error) {
 	if !ok {
 		return types.NamespacedName{}, apierrors.NewInternalError(fmt.Errorf("no request info for %s", r.URL.Path))
 	}
+	if info.Name == "" && info.Subresource != "" {
+		return types.NamespacedName{}, apierrors.NewBadRequest(`Name parameter invalid: "": must not be empty`)
+	}
 	for what, name := range map[string]string{"Name": info.Name, "Namespace": info.Namespace} {
 		if wrong := content.IsPathSegmentName(name); len(wrong) > 0 {
 			return types.NamespacedName{}, apierrors.NewBadRequest(fmt.Sprintf("%s parameter invalid: %q: %s", what, name, strings.Join(wrong, ";")))

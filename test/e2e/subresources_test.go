@@ -172,6 +172,8 @@ var _ = Describe("Starting and stopping VMs by their subresources", Ordered, Con
 		Expect(s.put("start", "none")).To(rejectedWith(http.StatusNotFound, `virtualmachine.kubevirt.io "none" not found`))
 		for path, why := range map[string]string{
 			s.path("a%25b", "start"):                  `Name parameter invalid: "a%b": may not contain '%'`,
+			s.path("", "start"):                       `Name parameter invalid: "": must not be empty`,
+			s.path("", "expand-spec"):                 `Name parameter invalid: "": must not be empty`,
 			s.path("%2e%2e", "stop"):                  `Name parameter invalid: "..": may not be '..'`,
 			s.path("a%25b", "expand-spec"):            `Name parameter invalid: "a%b": may not contain '%'`,
 			s.path("..", "start"):                     `Name parameter invalid: "..": may not be '..'`,
