@@ -67,7 +67,29 @@ func (p PresetRollout) Handle(ctx context.Context, req Request) Response {
 	if changed {
 		response.Warnings = append(response.Warnings, idleParts(&rollout.Spec)...)
 	}
+	if req.OldObject.Raw != nil {
+		response.Warnings = append(response.Warnings, idleOrders(&before, &rollout)...)
+	}
 	return response
+}
+
+// idleOrders warns about an approval or an abort of something else than the current target.
+func idleOrders(before, after *v1alpha1.PresetRollout) (out []string) {
+	check := func(annotation, means string, effective ...string) {
+		value := after.Annotations[annotation]
+		if value == "" || value == before.Annotations[annotation] || slices.Contains(effective, value) {
+			return
+		}
+		out = append(out, fmt.Sprintf("metadata.annotations[%s]: %.100q has no effect: the value must be %s, with status.target, now %q",
+			annotation, value, means, before.Status.Target))
+	}
+	var waves []string
+	for i := range after.Spec.Waves {
+		waves = append(waves, before.Status.Target+"/"+after.Spec.Waves[i].Name)
+	}
+	check(v1alpha1.AnnotationRolloutApproved, "TARGET/WAVE", waves...)
+	check(v1alpha1.AnnotationRolloutAborted, "TARGET", before.Status.Target)
+	return out
 }
 
 // skippedWaves rejects waves that a change puts before the wave that was reached. The rollout would

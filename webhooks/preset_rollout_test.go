@@ -1,6 +1,7 @@
 package webhooks
 
 import (
+	"fmt"
 	"strings"
 	"testing"
 
@@ -29,6 +30,24 @@ func TestRolloutWarnings(t *testing.T) {
 	} {
 		if !strings.HasPrefix(got.Warnings[i], want) {
 			t.Errorf("want %q, got %q", want, got.Warnings[i])
+		}
+	}
+}
+
+// An approval or an abort of something else than the current target is warned about.
+func TestRolloutOrdersWithoutEffect(t *testing.T) {
+	const rollout = "{metadata: {name: r, annotations: {%s}}, spec: {presets: [cluster/size], waves: [{name: rest}]}, status: {target: t1}}"
+	for annotation, wants := range map[string]string{
+		"virtwright.dev/rollout-approved: t1/rest":  "",
+		"virtwright.dev/rollout-approved: t1/other": `"t1/other" has no effect: the value must be TARGET/WAVE, with status.target, now "t1"`,
+		"virtwright.dev/rollout-aborted: t1":        "",
+		"virtwright.dev/rollout-aborted: 'true'":    `"true" has no effect: the value must be TARGET, with status.target, now "t1"`,
+	} {
+		old := presettest.JSON(fmt.Sprintf(rollout, ""))
+		req := updates("PresetRollout", "", string(old), string(presettest.JSON(fmt.Sprintf(rollout, annotation))))
+		got := strings.Join(PresetRollout{Snapshots: fixed{presettest.Snapshot(t)}}.Handle(t.Context(), req).Warnings, "\n")
+		if wants == "" && got != "" || !strings.HasSuffix(got, wants) {
+			t.Errorf("%s: got %q", annotation, got)
 		}
 	}
 }
