@@ -61,8 +61,8 @@ type expander struct {
 	authorizer authorizer.UnconditionalAuthorizer
 }
 
-// stored answers with the stored VM, on which presets have acted. A change of a preset reaches it by
-// a reapply.
+// stored answers with the stored VM, on which presets have acted. A change of a preset reaches it
+// by a reapply.
 func (e *expander) stored(w http.ResponseWriter, r *http.Request) {
 	name, err := subject(r)
 	var raw []byte

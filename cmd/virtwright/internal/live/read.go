@@ -223,6 +223,9 @@ func (q Query) contextKinds() []kind {
 		return out
 	}
 	if q.PresetsOptional {
+		for i := range out {
+			out[i].unread = cmp.Or(out[i].unread, "instancetypes and preferences")
+		}
 		return append([]kind{optional(local), optional(wide)}, out...)
 	}
 	return append([]kind{local, wide}, out...)
