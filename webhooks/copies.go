@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"maps"
 	"slices"
 	"strings"
 
@@ -13,9 +14,11 @@ import (
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/util/validation/field"
+	kubevirtv1 "kubevirt.io/api/core/v1"
 
 	"github.com/virtwright/virtwright/api/v1alpha1"
 	"github.com/virtwright/virtwright/presets"
+	"github.com/virtwright/virtwright/presets/provenance"
 	"github.com/virtwright/virtwright/presets/tree"
 )
 
@@ -24,7 +27,9 @@ import (
 // what only the author's rights permit is checked here.
 type copies struct {
 	Authorizer authorizer
+	Engine     *presets.Engine
 	Snapshots  presetSource
+	Namespaces namespaceGetter
 }
 
 // copiedKinds are the controllers that copy the metadata of their template.
@@ -107,8 +112,49 @@ func (c copies) named(ctx context.Context, req Request, now, old copied) (field.
 	if snapshot == nil {
 		return nil, errors.New("presets are not loaded yet")
 	}
-	n.usesAnew = func(string) bool { return !tree.Equal(template, oldTemplate) } // it may match more presets
+	reapplied := annotation(template, v1alpha1.AnnotationReapply) != annotation(oldTemplate, v1alpha1.AnnotationReapply)
+	var had, has []provenance.Source
+	var unknown error
+	if len(n.before) > 0 && !reapplied && !tree.Equal(template, oldTemplate) {
+		had, _ = c.sources(ctx, snapshot, req, oldKind, oldTemplate)
+		has, unknown = c.sources(ctx, snapshot, req, kind, template)
+	}
+	n.usesAnew = func(ref string) bool { return reapplied || unknown != nil || gives(ref, had, has) }
 	return n.check(ctx, c.Authorizer, snapshot, req)
+}
+
+// sources returns the presets that give values to a copy of a template, and to the instance that it
+// would run.
+func (c copies) sources(ctx context.Context, snapshot *presets.Snapshot, req Request, kind presets.Kind, template map[string]any) ([]provenance.Source, error) {
+	namespace, err := c.Namespaces.Get(ctx, req.Namespace)
+	if err != nil {
+		return nil, err
+	}
+	metadata := map[string]any{}
+	maps.Copy(metadata, tree.AsObject(template["metadata"]))
+	metadata["name"], metadata["namespace"] = req.Name+"-0", req.Namespace // as a pool names its first VM
+	raw, err := json.Marshal(map[string]any{
+		"apiVersion": kubevirtv1.GroupVersion.String(), "kind": string(kind), "metadata": metadata, "spec": template["spec"],
+	})
+	if err != nil {
+		return nil, err
+	}
+	result, err := c.Engine.Resolve(ctx, snapshot, presets.Request{Kind: kind, Object: raw, Namespace: namespace})
+	if err != nil {
+		return nil, err
+	}
+	var out []provenance.Source
+	if result.Record != nil {
+		out = result.Record.Sources
+	}
+	if kind != presets.VirtualMachine || !snapshot.Launches() {
+		return out, nil
+	}
+	if raw, err = json.Marshal(result.Object()); err != nil {
+		return nil, err
+	}
+	launched, err := c.Engine.LaunchSources(ctx, snapshot, presets.Request{Kind: kind, Object: raw, Namespace: namespace})
+	return append(slices.Clone(out), launched...), err
 }
 
 // template returns the template, what it is made into, and its field.

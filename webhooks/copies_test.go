@@ -15,16 +15,20 @@ import (
 	"github.com/virtwright/virtwright/validation/protection"
 )
 
-// gpus has one preset, which acts only on VMs that name it.
+// gpus has presets that act only on VMs that name them.
 func gpus(t *testing.T) fixed {
 	return fixed{presettest.Snapshot(t, presettest.Namespaced("lab", "gpu", `
 match: {explicit: true}
-defaults: {spec: {template: {spec: {domain: {devices: {gpus: [{name: a, deviceName: b}]}}}}}}`))}
+defaults: {spec: {template: {spec: {domain: {devices: {gpus: [{name: a, deviceName: b}]}}}}}}`),
+		presettest.Namespaced("lab", "late", "{applyAt: Launch, match: {explicit: true}, defaults: {spec: {template: {spec: {hostname: a}}}}}"))}
 }
 
 // Who writes a template must be allowed to use the presets that it names.
 func TestCopiesNameWhatTheirAuthorMayUse(t *testing.T) {
-	const named = "metadata: {annotations: {virtwright.dev/presets: gpu}}"
+	const named, excluded = "metadata: {annotations: {virtwright.dev/presets: gpu}}", "metadata: {annotations: {virtwright.dev/presets: gpu, virtwright.dev/exclude: gpu}}"
+	late := func(meta string) string {
+		return "spec: {template: {" + strings.ReplaceAll(meta, "gpu", "late") + ", spec: {domain: {devices: {}}}}}"
+	}
 	pool := func(template string) string { return "{spec: {virtualMachineTemplate: {" + template + "}}}" }
 	for name, c := range map[string]struct {
 		user, kind, old, now string
@@ -34,8 +38,11 @@ func TestCopiesNameWhatTheirAuthorMayUse(t *testing.T) {
 		"a pool by a user with rights":        {"jane", "VirtualMachinePool", "", pool(named), nil},
 		"a preset of the template's template": {"bob", "VirtualMachinePool", "", pool("spec: {template: {" + named + "}}"), []string{"spec.virtualMachineTemplate.spec.template.metadata.annotations[virtwright.dev/presets]"}},
 		"a pool of another size":              {"bob", "VirtualMachinePool", pool(named), strings.Replace(pool(named), "spec: {", "spec: {replicas: 3, ", 1), nil},
-		"a template that may match more":      {"bob", "VirtualMachinePool", pool(named), pool(named + ", spec: {}"), []string{"spec.virtualMachineTemplate.metadata.annotations[virtwright.dev/presets]"}},
-		"by a user with rights":               {"jane", "VirtualMachinePool", pool(named), pool(named + ", spec: {}"), nil},
+		"another field":                       {"bob", "VirtualMachinePool", pool(named), pool(named + ", spec: {runStrategy: Halted}"), nil},
+		"an exclusion ends":                   {"bob", "VirtualMachinePool", pool(excluded), pool(named), []string{"spec.virtualMachineTemplate.metadata.annotations[virtwright.dev/presets]"}},
+		"an exclusion ends at launch":         {"bob", "VirtualMachinePool", pool(late(excluded)), pool(late(named)), []string{"spec.virtualMachineTemplate.spec.template.metadata.annotations[virtwright.dev/presets]"}},
+		"an exclusion of instances ends":      {"bob", "VirtualMachineInstanceReplicaSet", "{spec: {template: {" + excluded + "}}}", "{spec: {template: {" + named + "}}}", []string{"spec.template.metadata.annotations[virtwright.dev/presets]"}},
+		"an exclusion is ended with rights":   {"jane", "VirtualMachinePool", pool(excluded), pool(named), nil},
 		"a replica set":                       {"bob", "VirtualMachineInstanceReplicaSet", "", "{spec: {template: {" + named + "}}}", []string{"spec.template.metadata.annotations[virtwright.dev/presets]"}},
 		"a preset that does not exist":        {"jane", "VirtualMachinePool", "", pool("metadata: {annotations: {virtwright.dev/presets: gone}}"), []string{"spec.virtualMachineTemplate.metadata.annotations[virtwright.dev/presets]"}},
 		"a pool without presets":              {"bob", "VirtualMachinePool", "", pool(""), nil},
@@ -46,7 +53,10 @@ func TestCopiesNameWhatTheirAuthorMayUse(t *testing.T) {
 				req = updates(c.kind, "lab", c.old, c.now)
 			}
 			req.UserInfo.Username = c.user
-			handler := copies{Authorizer: rights{"jane use lab virtualmachinepresets gpu"}, Snapshots: gpus(t)}
+			handler := copies{
+				Authorizer: rights{"jane use lab virtualmachinepresets gpu"}, Engine: &presets.Engine{}, Snapshots: gpus(t),
+				Namespaces: namespaces{"lab": {Name: "lab"}},
+			}
 			if got := causes(handler.Handle(t.Context(), req)); !slices.Equal(got, c.want) {
 				t.Errorf("got %q, want %q", got, c.want)
 			}

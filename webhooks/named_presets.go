@@ -59,16 +59,18 @@ func (c *candidate) givesAnew(ctx context.Context, snapshot *presets.Snapshot, n
 		had, has = append(had, before...), append(has, now...)
 	}
 	return func(ref string) bool {
-		if unlaunchable != nil && acts(ref) {
-			return true // what it would give is unknown
-		}
-		return slices.ContainsFunc(has, func(s provenance.Source) bool {
-			return s.Preset == ref && !s.Role.IsRule() && !slices.ContainsFunc(had, func(o provenance.Source) bool {
-				isSame := o.Hash == s.Hash || o.Hash == "" && o.Generation == s.Generation
-				return o.Preset == ref && !o.Role.IsRule() && isSame
-			})
-		})
+		return unlaunchable != nil && acts(ref) || gives(ref, had, has) // what it would give may be unknown
 	}, nil
+}
+
+// gives reports whether sources have values of a revision of a preset that those before lack.
+func gives(ref string, before, after []provenance.Source) bool {
+	return slices.ContainsFunc(after, func(s provenance.Source) bool {
+		return s.Preset == ref && !s.Role.IsRule() && !slices.ContainsFunc(before, func(o provenance.Source) bool {
+			isSame := o.Hash == s.Hash || o.Hash == "" && o.Generation == s.Generation
+			return o.Preset == ref && !o.Role.IsRule() && isSame
+		})
+	})
 }
 
 // recordedSources returns the sources in the record of an object; nil for a record that cannot be
