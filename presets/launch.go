@@ -5,6 +5,7 @@ import (
 	"cmp"
 	"context"
 	"encoding/json"
+	"slices"
 
 	"github.com/virtwright/virtwright/api/v1alpha1"
 	"github.com/virtwright/virtwright/presets/provenance"
@@ -22,28 +23,72 @@ func (c *Compiled) launching() bool {
 // Launch returns the JSON of the VMI that a VM would have if it started now. Req is about the VM,
 // as it is or will be stored. The error is a *Rejection or a *Malformed.
 func (e *Engine) Launch(ctx context.Context, s *Snapshot, req Request) ([]byte, error) {
-	result, err := e.launch(ctx, s, req)
+	s = s.For(req)
+	launch, err := launchRequest(req)
+	if err != nil {
+		return nil, err
+	}
+	result, err := e.Resolve(ctx, s, launch)
 	if err != nil {
 		return nil, err
 	}
 	return json.Marshal(result.Object())
 }
 
-// LaunchSources returns the sources in the record of the VMI that Launch returns.
+// LaunchSources returns the sources in the record of the VMI that Launch returns, with what an
+// instancetype and a preference of KubeVirt give it, even if presets would reject it.
 func (e *Engine) LaunchSources(ctx context.Context, s *Snapshot, req Request) ([]provenance.Source, error) {
-	result, err := e.launch(ctx, s, req)
-	if err != nil || result.Record == nil {
-		return nil, err
-	}
-	return result.Record.Sources, nil
-}
-
-func (e *Engine) launch(ctx context.Context, s *Snapshot, req Request) (*Result, error) {
-	launch, err := launchRequest(req)
+	vm, err := decode("object", req.Object)
 	if err != nil {
 		return nil, err
 	}
-	return e.Resolve(ctx, s.For(req), launch)
+	of := Request{Kind: req.Kind, Object: req.Object, Decoded: vm, Namespace: req.Namespace}
+	if req.Instancetypes != nil {
+		of.Decoded, _, _ = ExpandInstancetype(vm, req.Instancetypes)
+	}
+	launch, err := launchRequest(of)
+	if err != nil {
+		return nil, err
+	}
+	x, err := e.unjudged(ctx, s.For(of), launch)
+	if err != nil {
+		return nil, err
+	}
+	return x.record.Sources, nil
+}
+
+// Sources returns the sources in the records of a new object and, for a VM, of its VMI, even if
+// presets would reject them.
+func (e *Engine) Sources(ctx context.Context, s *Snapshot, req Request) ([]provenance.Source, error) {
+	x, err := e.unjudged(ctx, s.For(req), req)
+	if err != nil {
+		return nil, err
+	}
+	if req.Kind != VirtualMachine || !s.launches {
+		return x.record.Sources, nil
+	}
+	if err := x.annotate(); err != nil {
+		return nil, err
+	}
+	if req.Object, err = json.Marshal(x.unwrap()); err != nil {
+		return nil, err
+	}
+	launched, err := e.LaunchSources(ctx, s, req)
+	return slices.Concat(x.record.Sources, launched), err
+}
+
+// unjudged expands a new object without a verdict.
+func (e *Engine) unjudged(ctx context.Context, s *Snapshot, req Request) (*expansion, error) {
+	r, err := loadDecoded(req.Kind, req.Object, req.Decoded)
+	if err != nil {
+		return nil, err
+	}
+	x, err := e.prepare(ctx, s, r, req)
+	if err != nil {
+		return nil, err
+	}
+	e.apply(x)
+	return x, nil
 }
 
 // ExplainLaunch explains the VMI that Launch returns.

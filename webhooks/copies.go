@@ -30,6 +30,8 @@ type copies struct {
 	Engine     *presets.Engine
 	Snapshots  presetSource
 	Namespaces namespaceGetter
+	// Instancetypes may be nil.
+	Instancetypes instancetypeGetter
 }
 
 // copiedKinds are the controllers that copy the metadata of their template.
@@ -116,8 +118,11 @@ func (c copies) named(ctx context.Context, req Request, now, old copied) (field.
 	var had, has []provenance.Source
 	var unknown error
 	if len(n.before) > 0 && !reapplied && !tree.Equal(template, oldTemplate) {
-		had, _ = c.sources(ctx, snapshot, req, oldKind, oldTemplate)
-		has, unknown = c.sources(ctx, snapshot, req, kind, template)
+		var before error
+		had, before = c.sources(ctx, snapshot, req, oldKind, oldTemplate)
+		if has, unknown = c.sources(ctx, snapshot, req, kind, template); before != nil {
+			unknown = nil
+		}
 	}
 	n.usesAnew = func(ref string) bool { return reapplied || unknown != nil || gives(ref, had, has) }
 	return n.check(ctx, c.Authorizer, snapshot, req)
@@ -139,22 +144,9 @@ func (c copies) sources(ctx context.Context, snapshot *presets.Snapshot, req Req
 	if err != nil {
 		return nil, err
 	}
-	result, err := c.Engine.Resolve(ctx, snapshot, presets.Request{Kind: kind, Object: raw, Namespace: namespace})
-	if err != nil {
-		return nil, err
-	}
-	var out []provenance.Source
-	if result.Record != nil {
-		out = result.Record.Sources
-	}
-	if kind != presets.VirtualMachine || !snapshot.Launches() {
-		return out, nil
-	}
-	if raw, err = json.Marshal(result.Object()); err != nil {
-		return nil, err
-	}
-	launched, err := c.Engine.LaunchSources(ctx, snapshot, presets.Request{Kind: kind, Object: raw, Namespace: namespace})
-	return append(slices.Clone(out), launched...), err
+	return c.Engine.Sources(ctx, snapshot, presets.Request{
+		Kind: kind, Object: raw, Namespace: namespace, Instancetypes: cachedInstancetypes(ctx, c.Instancetypes, req.Namespace),
+	})
 }
 
 // template returns the template, what it is made into, and its field.

@@ -24,11 +24,12 @@ func (c *candidate) checkNamedPresets(ctx context.Context) error {
 	if len(n.now) == 0 {
 		return nil
 	}
-	reapplied := slices.ContainsFunc([]string{v1alpha1.AnnotationReapply, v1alpha1.AnnotationRolledOut}, func(key string) bool {
+	restored := isRestored(c.Kind, c.Guard, c.req) // which brings back only names
+	reapplied := !restored && slices.ContainsFunc([]string{v1alpha1.AnnotationReapply, v1alpha1.AnnotationRolledOut}, func(key string) bool {
 		return annotation(c.old, key) != annotation(c.object, key)
 	})
 	n.usesAnew = func(string) bool { return reapplied }
-	if !reapplied && c.old != nil && !c.controller { // controllers do not choose what acts on a VM
+	if !reapplied && c.old != nil && !restored {
 		var err error
 		if n.usesAnew, err = c.givesAnew(ctx, snapshot, n.now); err != nil {
 			return err
@@ -42,7 +43,12 @@ func (c *candidate) checkNamedPresets(ctx context.Context) error {
 // givesAnew returns a function that reports whether a preset gives an object, or the instance that
 // it would run, values of a revision that gave it nothing before.
 func (c *candidate) givesAnew(ctx context.Context, snapshot *presets.Snapshot, named []presets.NamedPreset) (func(ref string) bool, error) {
-	had, has := recordedSources(c.old), recordedSources(c.object)
+	before, after := recordOf(c.old), recordOf(c.object)
+	had, has := before.Sources, after.Sources
+	// An end of an exception is not the act of a controller that updates a VM, as for a hotplug.
+	excepted := func(ref string) bool {
+		return c.controller && slices.ContainsFunc(before.Exceptions, func(e provenance.Exception) bool { return slices.Contains(e.Presets, ref) })
+	}
 	acts := func(ref string) bool { // at launch, without a trace in the record of a VM
 		p, exists := snapshot.Lookup(c.req.Namespace, ref)
 		return exists && p.ApplyAt == v1alpha1.ApplyAtLaunch && c.Kind == presets.VirtualMachine
@@ -53,13 +59,15 @@ func (c *candidate) givesAnew(ctx context.Context, snapshot *presets.Snapshot, n
 		if err != nil {
 			return nil, err
 		}
-		before, _ := c.Engine.LaunchSources(ctx, snapshot, presets.Request{Kind: c.Kind, Object: request.OldObject, Namespace: request.Namespace})
-		var now []provenance.Source
-		now, unlaunchable = c.Engine.LaunchSources(ctx, snapshot, request)
-		had, has = append(had, before...), append(has, now...)
+		launched, err := c.Engine.LaunchSources(ctx, snapshot, request)
+		request.Object = request.OldObject
+		launchedBefore, errBefore := c.Engine.LaunchSources(ctx, snapshot, request)
+		if had, has = slices.Concat(had, launchedBefore), slices.Concat(has, launched); errBefore == nil {
+			unlaunchable = err
+		}
 	}
 	return func(ref string) bool {
-		return unlaunchable != nil && acts(ref) || gives(ref, had, has) // what it would give may be unknown
+		return !excepted(ref) && (unlaunchable != nil && acts(ref) || gives(ref, had, has)) // what it would give may be unknown
 	}, nil
 }
 
@@ -73,15 +81,15 @@ func gives(ref string, before, after []provenance.Source) bool {
 	})
 }
 
-// recordedSources returns the sources in the record of an object; nil for a record that cannot be
-// read, which admission rejects or replaces.
-func recordedSources(object map[string]any) []provenance.Source {
+// recordOf returns the record of an object without its fields; an empty one for a record that
+// cannot be read, which admission rejects or replaces.
+func recordOf(object map[string]any) *provenance.Record {
 	text, _ := annotation(object, v1alpha1.AnnotationProvenance).(string)
 	record, err := provenance.DecodeSources(text)
 	if err != nil {
-		return nil
+		return provenance.New()
 	}
-	return record.Sources
+	return record
 }
 
 // A naming is what annotations of an object name, and named before.

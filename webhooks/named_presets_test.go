@@ -47,7 +47,7 @@ func TestNamedPresetsGiveNothingNewWithoutPermission(t *testing.T) {
 		"an exclusion ends":                  {"bob", set(1, "first"), []func(string) string{excluded}, included, false},
 		"an exclusion ends after a change":   {"bob", set(2, "second"), []func(string) string{excluded}, included, true},
 		"a restore of a snapshot":            {controller, set(2, "second"), nil, replaced(names, names+`,"restore.kubevirt.io/lastRestoreUID":"r1"`), false},
-		"a controller empties after changes": {controller, set(2, "second"), []func(string) string{own}, emptied, false},
+		"a controller empties after changes": {controller, set(2, "second"), []func(string) string{own}, emptied, true},
 		"nothing":                            {"bob", set(2, "second"), nil, same, false},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -74,7 +74,8 @@ func TestNamedPresetsGiveNothingNewAtLaunchWithoutPermission(t *testing.T) {
 	excluded := `,"virtwright.dev/exclude":"late"`
 	included := strings.Replace(vm, excluded, "", 1)
 	set := func(match string) *presets.Snapshot {
-		return presettest.Snapshot(t, presettest.Namespaced("lab", "late", "{applyAt: Launch, match: "+match+", defaults: {spec: {template: {spec: {hostname: first}}}}}"))
+		return presettest.Snapshot(t, presettest.Namespaced("lab", "late", "{applyAt: Launch, match: "+match+", defaults: {spec: {template: {spec: {hostname: first}}}}}"),
+			presettest.Cluster("strict", "{applyAt: Launch, require: [{path: spec.template.spec.subdomain}]}")) // rejects all launches
 	}
 	const explicit, gold = "{explicit: true}", "{explicit: true, labels: {matchLabels: {tier: gold}}}"
 	for name, c := range map[string]struct {
@@ -125,4 +126,17 @@ func admitted(t *testing.T, set *presets.Snapshot, user, old, now string) (strin
 		Namespaces: m.Namespaces, Authorizer: rights{"jane use lab virtualmachinepresets gpu", "jane use lab virtualmachinepresets late"},
 	}
 	return out, v.Handle(t.Context(), request(out))
+}
+
+// KubeVirt updates a VM for a hotplug, and the update shows that an exception has ended.
+func TestNamedPresetsAfterAnException(t *testing.T) {
+	gpu := presettest.Namespaced("lab", "gpu", "{match: {explicit: true}, defaults: {spec: {template: {spec: {hostname: first}}}}}")
+	set := presettest.Snapshot(t, gpu)
+	const vm = `{"apiVersion":"kubevirt.io/v1","kind":"VirtualMachine","metadata":{"name":"web","annotations":{"virtwright.dev/presets":"gpu"}},"spec":{"runStrategy":"Halted","template":{"spec":{"domain":{"memory":{"guest":"1Gi"},"devices":{}}}}}}`
+	old := strings.Replace(vm, `"annotations":{`, `"annotations":{"virtwright.dev/provenance":"{\"v\":1,\"snapshot\":\"0\",\"by\":[],\"exceptions\":{\"e1\":[\"gpu\"]},\"set\":{}}",`, 1)
+	for user, allowed := range map[string]bool{controller: true, "bob": false, "jane": true} {
+		if _, resp := admitted(t, set, user, old, strings.Replace(old, "1Gi", "2Gi", 1)); resp.Allowed != allowed {
+			t.Errorf("%s: allowed is %t: %v", user, resp.Allowed, resp.Result)
+		}
+	}
 }

@@ -96,7 +96,7 @@ func (s *Server) Handlers() map[string]http.Handler {
 		PathValidateClusterVirtualMachinePreset: preset(v1alpha1.KindClusterVirtualMachinePreset),
 		pathValidateFrontendProfile:             profile(v1alpha1.KindFrontendProfile),
 		pathValidateBackendProfile:              profile(v1alpha1.KindBackendProfile),
-		pathValidateCopies:                      bounded("copies of VMs", copies{Authorizer: s.Authorizer, Engine: s.Engine, Snapshots: s.Snapshots, Namespaces: s.Namespaces}),
+		pathValidateCopies:                      bounded("copies of VMs", copies{Authorizer: s.Authorizer, Engine: s.Engine, Snapshots: s.Snapshots, Namespaces: s.Namespaces, Instancetypes: s.Instancetypes}),
 		pathValidatePresetException:             bounded(v1alpha1.KindPresetException, exception),
 		pathValidatePresetRollout:               bounded(v1alpha1.KindPresetRollout, PresetRollout{Authorizer: s.Authorizer, Snapshots: s.Snapshots, Rollouts: s.Rollouts}),
 	}
